@@ -326,7 +326,7 @@ def test_a_pod_that_has_ended_takes_no_cpu() -> None:
     assert state.snapshot().nodes["a"].largest_free == 0
 
 
-CARDS = [
+REFUSED = [
     {
         "type": "PodScheduled",
         "status": "False",
@@ -362,7 +362,7 @@ def test_each_program_has_the_same_largest_pod(objects: tuple[Object, ...], larg
         pass
     models = simulated(pod(), *objects)["models"]
     sizes = [size for size in (largest, largest + 1) if size]
-    fits = [explain_pod(subject(pod(units=size, conditions=CARDS)), cluster(*objects), ())["fits"] for size in sizes]
+    fits = [explain_pod(subject(pod(units=size, conditions=REFUSED)), cluster(*objects), ())["fits"] for size in sizes]
 
     assert rows.sums.largest == largest * 1024
     assert max(one["largest"] for one in models) == largest
