@@ -77,7 +77,7 @@ demo: $(CAN_RUN) ## Run the main job: pods share cards on an embedded cluster (C
 
 # These tests take every branch of the pure modules. To count branches makes tests slower by a third, so the rest runs without.
 COUNTED = tests/fake_nvml tests/gpushare/model tests/gpushare/kubectl_inspect tests/gpushare/kubectl_gpushare tests/gpushare/setup tests/gpushare/deviceplugin/core \
-  tests/gpushare/extender/core tests/gpushare/extender/follow tests/gpushare/extender/test_extender_metrics.py
+  tests/gpushare/extender/core tests/gpushare/extender/follow tests/gpushare/extender/test_extender_metrics.py tests/gpushare/test_foreign.py
 COUNT = $(BIN)/python -m pytest $(COUNTED) --cov --cov-report=term:skip-covered $(AT_ONCE)
 REST = $(BIN)/python -m pytest tests e2e $(COUNTED:%=--ignore %) $(AT_ONCE) $(ON)
 

@@ -37,7 +37,7 @@ LATER = {
 
 def laid(annotation: str) -> NodeInfo:
     """A node of two cards without pods, as the book has it."""
-    devices, refusal, _ = read_devices(node(gpus("28", "2"), annotation))
+    devices, refusal, *_ = read_devices(node(gpus("28", "2"), annotation))
     return lay_out("n", devices, [], refusal)
 
 
@@ -97,7 +97,7 @@ def test_a_later_version_is_always_refused(cards: object) -> None:
 @pytest.mark.parametrize("annotation", [None, encode_cards(MIXED)])
 def test_a_forged_count_makes_no_cards(annotation: str | None) -> None:
     """Three million cards are none: the numbers of a node never size our memory."""
-    devices, refusal, _ = read_devices(node(gpus("3000000", "3000000"), annotation))
+    devices, refusal, *_ = read_devices(node(gpus("3000000", "3000000"), annotation))
 
     assert devices == ()
     assert refusal == "the number of GPUs of a node is limited to 128 GPUs"

@@ -248,3 +248,16 @@ def test_only_old_releases_read_nothing_but_a_policy() -> None:
     """KubeSchedulerConfiguration has extenders since 1.19."""
     assert reads_policy_only(18)
     assert not reads_policy_only(19)
+
+
+def test_only_gpushares_entry_gets_the_originals_form() -> None:
+    """The entry of another extender stays as it is."""
+    other = {"urlPrefix": "http://127.0.0.1:1/other", "prioritizeVerb": "prioritize", "weight": 2}
+    document = yaml.safe_load(scheduler_file(36))
+    document["extenders"].insert(0, other)
+
+    first, ours = yaml.safe_load(scheduler_files.as_original(yaml.safe_dump(document)))["extenders"]
+
+    assert first == other
+    assert "weight" not in ours
+    assert ours["urlPrefix"] == scheduler_files.ORIGINAL_URL

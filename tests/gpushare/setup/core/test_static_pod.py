@@ -89,6 +89,12 @@ def test_the_image_names_the_release(image: str, minor: int | None) -> None:
     assert static_pod.minor_of(image) == minor
 
 
+def test_an_unreadable_manifest_is_known_by_its_file() -> None:
+    """One in a file of another name is not taken for the scheduler's."""
+    assert static_pod.is_scheduler("kube-scheduler: [", MANIFEST)
+    assert not static_pod.is_scheduler("kube-scheduler: [", "/etc/kubernetes/manifests/other.yaml")
+
+
 def test_a_folder_of_the_node_may_be_mounted() -> None:
     """A path below a mounted folder is found on the node."""
     pod = static_pod.read(with_mount("/etc/kubernetes", "/srv/kubernetes"), "f")
