@@ -93,6 +93,7 @@ def test_an_unreadable_manifest_is_known_by_its_file() -> None:
     """One in a file of another name is not taken for the scheduler's."""
     assert static_pod.is_scheduler("kube-scheduler: [", MANIFEST)
     assert not static_pod.is_scheduler("kube-scheduler: [", "/etc/kubernetes/manifests/other.yaml")
+    assert not static_pod.is_scheduler("etcd: [", "/etc/kubernetes/manifests/other.yaml")
 
 
 def test_a_folder_of_the_node_may_be_mounted() -> None:
