@@ -32,7 +32,7 @@ class Console:
 
 @contextlib.contextmanager
 def console(log: Path) -> Iterator[Console]:
-    """What is printed inside goes to ``log``. Raises OSError."""
+    """Output from inside goes to ``log``. Raises OSError."""
     log.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     descriptor = os.dup(1)
@@ -44,6 +44,6 @@ def console(log: Path) -> Iterator[Console]:
 
 
 def console_of(config: pytest.Config) -> Console | None:
-    """That of this session; None in a session whose reader is a developer."""
+    """That of this session; None in a session that a developer reads."""
     found = config.pluginmanager.get_plugin(NAME)
     return found if isinstance(found, Console) else None

@@ -343,7 +343,7 @@ class Site:
         return lines
 
     async def _log(self, pod: str, container: str) -> str:
-        """What a container has printed so far; "" if it has not started."""
+        """The output of a container so far; "" if it has not started."""
         try:
             return await self.api.text(PODS.path(NAMESPACE, self._full(pod), "log"), {"container": container})
         except ApiError as error:

@@ -136,7 +136,7 @@ def test_followers_get_the_changes() -> None:
 
 
 def copy_of(uid: str, called: str, owner: OwnerReference | None, *, asks: bool = True) -> Pod:
-    """A pod that says it is the copy of a static pod whose kubelet calls it ``called``."""
+    """A pod that is marked as the copy of a static pod, with the uid ``called``."""
     found = pod(uid, **{"kubernetes.io/config.mirror": called, "kubernetes.io/config.hash": called})
     found.metadata.owner_references = [owner] if owner else None
     if not asks:
