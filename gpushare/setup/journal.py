@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -101,6 +101,7 @@ class Journal:
                 "gpushare-setup check shows what is there, and gpushare-setup uninstall removes it",
             )
         rows = written["files"]
+        self.sweep(row["path"] for row in rows if row["before"] is None)
         there = {row["path"]: _digest(_data(self._files.read(row["path"]))) for row in rows}
         for row in rows:
             if there[row["path"]] not in (row["before"], row["after"]):
@@ -118,6 +119,15 @@ class Journal:
             if row["before"] is not None:
                 self._files.replace(f"{FOLDER}/{row['before']}", None)
         return [(row["path"], row["before"] is not None) for row in rows], written["afterwards"]
+
+    def sweep(self, gone: Iterable[str]) -> None:
+        """Remove the empty folders that are in place of these files, which were removed.
+
+        Until the kubelet has seen the new manifest it starts the container of the old one again, and containerd makes a folder
+        of each file that is to be mounted and is not there.
+        """
+        for path in gone:
+            self._files.remove_empty_folder(path)
 
     def _kept(self, row: dict[str, Any]) -> Content | None:
         if row["before"] is None:

@@ -84,9 +84,9 @@ def _show(site: Site, changes: Sequence[Change], out: TextIO) -> None:
 def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Journal, out: TextIO) -> None:
     pod = site.pod if changes and asked.timeout else None
     before = running_scheduler.processes(asked.root)
-    if pod is not None and not before:
+    if pod is not None and not running_scheduler.sees_node(asked.root):
         raise SetupRefusedError(
-            "no process of kube-scheduler is seen, so its restart would not be either",
+            "no process of kube-scheduler or the kubelet is seen, so a restart would not be either",
             "run gpushare-setup on the node or in a pod with hostPID; --timeout 0 changes the files and waits for nothing",
         )
     is_uninstall = asked.verb == "uninstall"
@@ -100,16 +100,18 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
     has = site.is_extended or not is_uninstall
     if pod is not None and not _is_restarted(asked, site, before, has=has):
         broken = running_scheduler.processes(asked.root)
-        journal.rollback()
+        restored, _ = journal.rollback()
         well = bool(before.keys() & broken.keys()) or _is_restarted(
             asked, site, broken, has=site.is_extended or not has
         )
+        journal.sweep(path for path, was_there in restored if not was_there)
         raise SetupRefusedError(
             f"kube-scheduler was not well within {asked.timeout:g} s; every file is as it was, and kube-scheduler is "
             f"{'well again' if well else 'not well yet'}",
             "read its log (crictl logs, /var/log/pods/kube-system_kube-scheduler-*), then run gpushare-setup check",
         )
     journal.complete()
+    journal.sweep(change.path for change in changes if change.new is None)
     if changes:
         out.write(
             f"done{', and kube-scheduler is well' if pod is not None else ''}; gpushare-setup rollback undoes it\n"
@@ -127,15 +129,17 @@ def _is_restarted(asked: Arguments, site: Site, before: Mapping[Process, object]
 def _rollback(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO) -> int:
     """A restored manifest restarts kube-scheduler, which is awaited if its processes are seen from here."""
     before, old = running_scheduler.processes(asked.root), _manifest(asked, files)
+    sees_node = running_scheduler.sees_node(asked.root)
     restored, afterwards = journal.rollback()
     out.writelines(f"{'restored' if was_there else 'removed'} {path}\n" for path, was_there in restored)
     out.write(f"by hand, afterwards: {afterwards}\n" if afterwards else "")
-    new = _manifest(asked, files)
+    # A folder may be in place of a removed file now, so the path is known from before.
+    new = _manifest(asked, files) if old is None else (old[0], files.text(old[0]) or "")
     if new is None or new == old or not asked.timeout:
         return 0
-    if not before:
+    if not sees_node:
         out.write(
-            "no process of kube-scheduler is seen from here: see that it runs (kubectl -n kube-system get pods)\n"
+            "no process of kube-scheduler or the kubelet is seen from here: see that it runs (kubectl -n kube-system get pods)\n"
         )
         return 0
     pod = static_pod.read(new[1], new[0])
@@ -145,7 +149,9 @@ def _rollback(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO)
         found = flags_of(words[1:])
         return {flag: found.get(flag) for flag in wanted} == wanted
 
-    if not running_scheduler.is_restarted(asked.root, pod, before, is_right, asked.timeout):
+    is_well = running_scheduler.is_restarted(asked.root, pod, before, is_right, asked.timeout)
+    journal.sweep(path for path, was_there in restored if not was_there)
+    if not is_well:
         raise SetupRefusedError(
             f"every file is as it was, but kube-scheduler was not well within {asked.timeout:g} s",
             "read its log (crictl logs, /var/log/pods/kube-system_kube-scheduler-*), then run gpushare-setup check",

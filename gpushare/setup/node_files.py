@@ -49,7 +49,7 @@ class NodeFiles:
         paths = [*sites.READ]
         for one in (*sites.READ_BY_PATTERN, *also):
             paths += self._matching(one) if "*" in one else [one]
-        texts = {path: text for path in paths if path and (text := self._text(path)) is not None}
+        texts = {path: text for path in paths if path and (text := self.text(path)) is not None}
         return texts | {path: "" for path in (*sites.CREDENTIALS, *there) if self.at(path).exists()}
 
     def _matching(self, pattern: str) -> list[str]:
@@ -57,7 +57,8 @@ class NodeFiles:
             f"/{found.relative_to(self.root)}" for found in self.root.glob(pattern.lstrip("/")) if not found.is_dir()
         ]
 
-    def _text(self, path: str) -> str | None:
+    def text(self, path: str) -> str | None:
+        """None if it is not there. Raises SetupRefusedError, also if it is not in UTF-8."""
         content = self.read(path)
         try:
             return None if content is None else content.data.decode()
@@ -111,6 +112,12 @@ class NodeFiles:
                 os.utime(unfinished)
                 unfinished.replace(here)
             _sync(folder)
+
+    def remove_empty_folder(self, path: str) -> None:
+        """Remove the folder that is there in place of a file, unless it holds anything. Raises as ``folder``."""
+        with self.folder(path) as folder, suppress(OSError):
+            if folder is not None:
+                (folder / posixpath.basename(path)).rmdir()
 
     def clear(self, path: str) -> None:
         """Take away what a crash left of a replacement. Raises as ``replace``."""

@@ -13,18 +13,24 @@ from gpushare.setup.core.static_pod import SchedulerPod
 
 # A process: its number and its start, as a number may be given again.
 Process = tuple[int, str]
-_PROGRAM: Final = "kube-scheduler"
+_SCHEDULER: Final = "kube-scheduler"
+_KUBELET: Final = "kubelet"
 LOOK_SECONDS: Final = 0.5
 _ANSWER_SECONDS: Final = 2.0
 
 
-def processes(root: Path) -> dict[Process, tuple[str, ...]]:
-    """The command lines of all kube-schedulers of the node."""
+def sees_node(root: Path) -> bool:
+    """Are the node's processes seen from here? kube-scheduler may be down, but then the kubelet that starts it again is there."""
+    return bool(processes(root) or processes(root, _KUBELET))
+
+
+def processes(root: Path, program: str = _SCHEDULER) -> dict[Process, tuple[str, ...]]:
+    """The command lines of all kube-schedulers of the node, or of another program."""
     found = {}
     for folder in (root / "proc").glob("[0-9]*"):
         try:
             words = tuple((folder / "cmdline").read_text(errors="replace").rstrip("\0").split("\0"))
-            if Path(words[0]).name == _PROGRAM:
+            if Path(words[0]).name == program:
                 found[int(folder.name), (folder / "stat").read_text().rpartition(")")[2].split()[19]] = words
         except (OSError, IndexError):
             # It has ended.

@@ -35,6 +35,7 @@ class Node:
     def __init__(self, root: Path, *, scheme: str = "http", is_well: Callable[[str], bool] = bool) -> None:
         self.root = root
         self.is_well = is_well
+        self.is_crashing = False
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         if scheme == "https":
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -69,10 +70,23 @@ class Node:
             self.root, running(self._number, "kube-scheduler", *(f"--{name}={value}" for name, value in flags.items()))
         )
 
+    def crash(self) -> None:
+        """kube-scheduler ends, and each start of this manifest ends too; the kubelet is seen."""
+        self.is_crashing = True
+        shutil.rmtree(self.root / f"proc/{self._number}")
+        write(self.root, running(5, "kubelet"))
+
     def _restart_on_change(self) -> None:
         while not self._ended.wait(0.01):
-            if self.manifest.read_text() != self.seen:
-                self._start()
+            if self.manifest.read_text() == self.seen:
+                continue
+            if self.is_crashing:
+                # The container of the old manifest was started once more: containerd makes the source of its mount.
+                while (self.root / CONFIG.lstrip("/")).is_file() and not self._ended.wait(0.01):
+                    pass
+                (self.root / CONFIG.lstrip("/")).mkdir(exist_ok=True)
+                self.is_crashing = False
+            self._start()
 
     def __enter__(self) -> Node:
         for thread in self._threads:
@@ -139,6 +153,20 @@ def test_a_rollback_waits_for_the_scheduler(tmp_path: Path) -> None:
         node.stop_kubelet()
         with pytest.raises(SetupRefusedError, match="every file is as it was, but kube-scheduler was not well"):
             setup("rollback", tmp_path, "--timeout=1s")
+        assert node.files() == before
+
+
+@pytest.mark.parametrize("verb", ["rollback", "uninstall"])
+def test_a_crashing_scheduler_leaves_no_folder(verb: str, tmp_path: Path) -> None:
+    """A kube-scheduler that is started again while its file is removed leaves no folder in the file's place."""
+    with Node(tmp_path) as node:
+        before = node.files()
+        setup("apply", tmp_path, PATIENT)
+        node.crash()
+
+        code, out = setup(verb, tmp_path, PATIENT)
+        assert (code, "and kube-scheduler is well" in out) == (0, True)
+        assert not (tmp_path / CONFIG.lstrip("/")).exists()
         assert node.files() == before
 
 
@@ -225,7 +253,7 @@ def test_a_restart_that_could_not_be_seen_is_refused(tmp_path: Path) -> None:
     write(tmp_path, kubeadm())
     before = whole(tmp_path)
 
-    with pytest.raises(SetupRefusedError, match="no process of kube-scheduler is seen"):
+    with pytest.raises(SetupRefusedError, match="no process of kube-scheduler or the kubelet is seen"):
         setup("apply", tmp_path, "--timeout=1s")
     assert whole(tmp_path) == before
 
