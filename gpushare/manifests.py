@@ -133,6 +133,15 @@ class Pod(msgspec.Struct, gc=False):
 class PodOutline(Pod, gc=False):
     """A pod that cannot be read, with its identity and its node alone: it may hold any card there."""
 
+    problem: str = ""
+
+    @property
+    def warning(self) -> str:
+        """The text for a person: which pod it is, and the consequence for its node."""
+        meta, node = self.metadata, self.spec.node_name
+        so = f", so node {node} gets no pods until it is gone" if node else ""
+        return f"pod {meta.namespace}/{meta.name} cannot be read{so}: {self.problem}"
+
 
 class NodeAddress(msgspec.Struct, gc=False):
     """One address of a node."""

@@ -149,11 +149,16 @@ class ApiClient:
             query["continue"] = page.metadata.continue_
 
     async def read_each(
-        self, path: str, kind: type[_T], take: Callable[[_T], object], params: Mapping[str, str] | None = None
+        self,
+        path: str,
+        kind: type[_T],
+        take: Callable[[_T], object],
+        params: Mapping[str, str] | None = None,
+        on_unreadable: Callable[[PodOutline], object] | None = None,
     ) -> None:
         """Give each object of a collection away; no more than a page is in memory. Raises as ``pages``.
 
-        An object that cannot be read is left out, with a warning.
+        One that cannot be read goes to ``on_unreadable``; without that, or without an identity, it is left out with a warning.
         """
         decoder = Decoder(kind)
         async for page in self.pages(path, params):
@@ -161,7 +166,11 @@ class ApiClient:
                 try:
                     read = decoder.decode(item)
                 except UnreadableError as error:
-                    _LOG.warning("%s", unreadable(path, outline_of(item), error))
+                    outline = outline_of(item, error)
+                    if outline is None or on_unreadable is None:
+                        _LOG.warning("%s", unreadable(path, outline, error))
+                    else:
+                        on_unreadable(outline)
                 else:
                     take(read)
 
@@ -281,7 +290,7 @@ async def decoded(decoder: Decoder[_T], text: bytes) -> _T:
     return decoder.decode(text) if len(text) <= _LONG else await asyncio.to_thread(decoder.decode, text)
 
 
-def outline_of(item: bytes | msgspec.Raw) -> PodOutline | None:
+def outline_of(item: bytes | msgspec.Raw, problem: UnreadableError) -> PodOutline | None:
     """The identity of an object that cannot be read, and the node of a pod; None if not even these can be read."""
     try:
         outline = _OUTLINE.decode(item)
@@ -289,7 +298,7 @@ def outline_of(item: bytes | msgspec.Raw) -> PodOutline | None:
         return None
     one = outline.metadata
     metadata = ObjectMeta(one.name, one.namespace, one.uid, one.resource_version)
-    return PodOutline(metadata, PodSpec(node_name=outline.spec.node_name))
+    return PodOutline(metadata, PodSpec(node_name=outline.spec.node_name), problem=str(problem))
 
 
 def unreadable(path: str, outline: Pod | None, error: UnreadableError) -> str:
@@ -302,7 +311,7 @@ def _pod_of(item: msgspec.Raw, path: str) -> Pod:
     try:
         return _POD.decode(item)
     except UnreadableError as error:
-        if (outline := outline_of(item)) is None:
+        if (outline := outline_of(item, error)) is None:
             raise _no_answer(path, error) from error
         _LOG.warning("%s", unreadable(path, outline, error))
         return outline

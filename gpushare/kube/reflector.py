@@ -310,7 +310,7 @@ class Reflector(Generic[T]):
         try:
             item = self._decoder.decode(raw)
         except UnreadableError as error:
-            outline = outline_of(raw)
+            outline = outline_of(raw, error)
             self._report(outline, error)
             if outline is None:
                 return None

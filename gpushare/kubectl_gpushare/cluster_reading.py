@@ -12,7 +12,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from gpushare import wire
-from gpushare.foreign import Decoder
+from gpushare.foreign import Decoder, UnreadableError
 from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kubectl_flags import path_of
@@ -20,7 +20,7 @@ from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
 from gpushare.kubectl_gpushare.core.memory_use import Use, use_in
 from gpushare.kubectl_gpushare.core.pod_owners import KIND_OF, Family, Owner, makes
 from gpushare.kubectl_gpushare.core.scheduler_objects import EndpointSlice, Event, ScheduledNode
-from gpushare.manifests import ConfigMap, Pod
+from gpushare.manifests import ConfigMap, Pod, PodOutline
 from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE
 
 _T = TypeVar("_T")
@@ -85,9 +85,12 @@ async def _read_pods(
         state.set_pod(pod)
         see(pod)
 
-    hidden = await _unless_hidden(_each(client, _PODS, Pod, take, progress), PODS_HIDDEN)
+    def read(path: str) -> Awaitable[None]:
+        return _each(client, path, Pod, take, progress, on_unreadable=state.set_unreadable)
+
+    hidden = await _unless_hidden(read(_PODS), PODS_HIDDEN)
     if hidden:
-        await _each(client, path_of("pod", namespace), Pod, take, progress)
+        await read(path_of("pod", namespace))
     return hidden
 
 
@@ -120,7 +123,10 @@ async def _owner(client: ApiClient, kind: str, namespace: str, name: str, state:
     except MissingRightError:
         state.hidden.append(f"{kind}s (you may not get them)")
         return None
-    return replace(_OWNER.decode(body), kind=KIND_OF[kind][0])
+    try:
+        return replace(_OWNER.decode(body), kind=KIND_OF[kind][0])
+    except UnreadableError as error:
+        raise ApiError(f"{kind} {namespace}/{name} cannot be read: {error}") from error
 
 
 async def _unless_hidden(reading: Awaitable[None], hidden: str) -> str:
@@ -133,13 +139,19 @@ async def _unless_hidden(reading: Awaitable[None], hidden: str) -> str:
 
 
 def _each(
-    client: ApiClient, path: str, kind: type[_T], take: Callable[[_T], object], progress: Progress, selector: str = ""
+    client: ApiClient,
+    path: str,
+    kind: type[_T],
+    take: Callable[[_T], object],
+    progress: Progress,
+    selector: str = "",
+    on_unreadable: Callable[[PodOutline], object] | None = None,
 ) -> Awaitable[None]:
     def taken(item: _T) -> None:
         take(item)
         progress.note()
 
-    return client.read_each(path, kind, taken, {"fieldSelector": selector} if selector else None)
+    return client.read_each(path, kind, taken, {"fieldSelector": selector} if selector else None, on_unreadable)
 
 
 async def events_of(

@@ -52,7 +52,7 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
 )
 from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, report
 from gpushare.kubectl_inspect.core.check_findings import findings
-from gpushare.manifests import AnyObject, Pod, ReportedNode
+from gpushare.manifests import AnyObject, ObjectMeta, Pod, PodOutline, ReportedNode
 from gpushare.model.allocation import read_allocation
 from gpushare.model.conditions import healthy_condition, seconds_of
 from gpushare.setup.cluster_objects import objects_of
@@ -86,18 +86,21 @@ async def explain(
     def explained_pod(subject: Subject, events: Sequence[Event]) -> dict[str, Any]:
         born = seconds_of(subject.metadata.creation_timestamp)
         is_young = born is not None and now - born < _EVENTS_KEPT
-        return explain_pod(subject, state, events, are_whole=is_young and EVENTS_HIDDEN not in state.hidden)
+        answer = explain_pod(subject, state, events, are_whole=is_young and EVENTS_HIDDEN not in state.hidden)
+        return answer | {"warnings": state.warnings}
 
     state, (kind, name) = ClusterState(), asked.wanted
     if kind in ("", "pod"):
         try:
-            subject = subject_of(await client.request("GET", pod_path(namespace, name)))
+            body = await client.request("GET", pod_path(namespace, name))
         except NotFoundError:
             if kind:
                 raise _absent(kind, namespace, name, state) from None
         else:
             await read_cluster(client, namespace, state, progress)
-            return explained_pod(subject, await events_of(client, namespace, name, state, progress))
+            return explained_pod(
+                _subject(body, namespace, name), await events_of(client, namespace, name, state, progress)
+            )
     family = await family_of(client, kind, namespace, name, state, progress)
     if family is None:
         raise _absent(kind, namespace, name, state)
@@ -110,8 +113,15 @@ async def explain(
     if chosen is not None:
         with contextlib.suppress(NotFoundError):
             body = await client.request("GET", pod_path(namespace, chosen.metadata.name))
-            explained = explained_pod(subject_of(body), events)
-    return explain_owner(family, pods, explained, events, state.hidden)
+            explained = explained_pod(_subject(body, namespace, chosen.metadata.name), events)
+    return explain_owner(family, pods, explained, events, state.hidden) | {"warnings": state.warnings}
+
+
+def _subject(body: bytes, namespace: str, name: str) -> Subject:
+    try:
+        return subject_of(body)
+    except UnreadableError as error:
+        raise ApiError(f"pod {namespace}/{name} cannot be read: {error}") from error
 
 
 def _absent(kind: str, namespace: str, name: str, state: ClusterState) -> ApiError:
@@ -146,6 +156,7 @@ async def list_events(asked: EventsArguments, client: ApiClient, namespace: str,
 async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
     """The answer about use; it needs the lists of nodes and pods. Raises ApiError."""
     nodes, pods, plugins, hidden = list[ReportedNode](), list[BoundPod](), dict[str, str](), list[str]()
+    unreadable = list[PodOutline]()
 
     def take(pod: Pod) -> None:
         progress.note()
@@ -155,7 +166,7 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
             pods.append(bound)
 
     await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
-    await client.read_each("/api/v1/pods", Pod, take)
+    await client.read_each("/api/v1/pods", Pod, take, on_unreadable=unreadable.append)
     uses = await uses_of(client, plugins)
     if silent := {pod.node for pod in pods} - uses.keys():
         hidden.append(USE_HIDDEN.format(counted(len(silent), "node")))
@@ -163,7 +174,7 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
     conditions = {
         node.metadata.name: condition.status for node in nodes if (condition := healthy_condition(node)) is not None
     }
-    answer = top(reports, uses, conditions, hidden)
+    answer = top(reports, uses, conditions, hidden) | {"warnings": [pod.warning for pod in unreadable]}
     things, names = asked.wanted
     if things == "pods" and not asked.all_namespaces:
         answer["pods"] = [one for one in answer["pods"] if one["namespace"] == namespace]
@@ -178,7 +189,7 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
 async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress, now: float) -> dict[str, Any]:
     """The answer about the whole cluster; it needs the lists of nodes and pods. Raises ApiError."""
     nodes, pods, hidden = list[ReportedNode](), list[BoundPod](), list[str]()
-    bypassing, seen = list[Pod](), SeenPods()
+    bypassing, unreadable, seen = list[Pod](), list[PodOutline](), SeenPods()
 
     def take(pod: Pod) -> None:
         progress.note()
@@ -189,7 +200,7 @@ async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress
             pods.append(bound)
 
     await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
-    await client.read_each("/api/v1/pods", Pod, take)
+    await client.read_each("/api/v1/pods", Pod, take, on_unreadable=unreadable.append)
     try:
         installed = Installation(*await objects_of(client), await backends_of(client))
     except MissingRightError:
@@ -197,8 +208,16 @@ async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress
         hidden.append(INSTALLATION_HIDDEN)
     reports, problems = report(nodes, pods)
     found = findings(nodes, pods, reports, problems, now, asked.assumed_for)
-    faults = [*scheduler_faults(bypassing), *[one async for one in _schedulers_that_do_not_ask(client, seen, progress)]]
+    faults = [
+        *(Fault(pod.warning, f"kubectl get -o yaml {_named(pod.metadata)}") for pod in unreadable),
+        *scheduler_faults(bypassing),
+        *[one async for one in _schedulers_that_do_not_ask(client, seen, progress)],
+    ]
     return diagnosis(installed, faults, found, nodes, seen, now, hidden)
+
+
+def _named(pod: ObjectMeta) -> str:
+    return f"pod/{pod.name} -n {pod.namespace}"
 
 
 async def _schedulers_that_do_not_ask(client: ApiClient, seen: SeenPods, progress: Progress) -> AsyncIterator[Fault]:
@@ -206,7 +225,7 @@ async def _schedulers_that_do_not_ask(client: ApiClient, seen: SeenPods, progres
     for _, namespace, name in list(seen.last.values())[:_MOST_SCHEDULERS]:
         try:
             subject = subject_of(await client.request("GET", pod_path(namespace, name)))
-        except (MissingRightError, NotFoundError):
+        except (MissingRightError, NotFoundError, UnreadableError):
             continue
         if bypasses_extender(subject.pod):
             continue
@@ -232,7 +251,10 @@ async def simulate_manifest(
     for one in manifest.workloads:
         if asked.replicas is not None:
             one = one._replace(replicas=asked.replicas, note="", uid="")
-        pod = await admit(client, one, one.namespace or namespace, state)
+        try:
+            pod = await admit(client, one, one.namespace or namespace, state)
+        except UnreadableError as error:
+            raise UsageError(f"{one.title} cannot be read: {error}") from error
         if isinstance(pod, Subject):
             workloads.append(simulate(one, pod, state, await _nodes_of(client, one, state)))
         else:
@@ -243,6 +265,7 @@ async def simulate_manifest(
         "workloads": workloads,
         "passedOver": manifest.passed_over,
         "unjudged": manifest.unjudged,
+        "warnings": state.warnings,
         "hidden": state.hidden,
     }
 
@@ -267,12 +290,9 @@ async def _nodes_of(client: ApiClient, one: PodsOfObject, state: ClusterState) -
 
 
 async def _as_written(client: ApiClient, one: PodsOfObject, namespace: str, state: ClusterState) -> Subject:
-    """The pod as the manifest has it. Raises UsageError."""
+    """The pod as the manifest has it. Raises UnreadableError."""
     pod = one.pod | {"metadata": {**(one.pod.get("metadata") or {}), "namespace": namespace}}
-    try:
-        return subject_of(msgspec.json.encode(pod))
-    except UnreadableError as error:
-        raise UsageError(f"{one.title} cannot be read: {error}") from error
+    return subject_of(msgspec.json.encode(pod))
 
 
 async def _admitted(client: ApiClient, one: PodsOfObject, namespace: str, state: ClusterState) -> Subject | Cause:

@@ -68,6 +68,7 @@ def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: Te
     if not text and asked.view.output != answer_forms.NAME:
         err.write("No resources found\n")
     err.writelines(f"not judged: {answer_forms.printable(one)}\n" for one in answer.get("unjudged", ()))
+    err.writelines(f"warning: {answer_forms.printable(one)}\n" for one in answer.get("warnings", ()))
     err.writelines(f"hidden: {answer_forms.printable(one)}\n" for one in answer["hidden"])
     return _FOUND if _has_found(asked, answer) else 0
 

@@ -56,7 +56,7 @@ async def _answer(asked: Arguments, environment: Mapping[str, str], out: TextIO,
         lists = await read_lists(asked, client)
     finally:
         await client.close()
-    reports, problems = report(lists.nodes, lists.pods)
+    reports, problems = report(lists.nodes, lists.pods, lists.unreadable)
     found: list[str] | None = None
     if asked.check:
         now = time.time()  # noqa: TID251  # a main

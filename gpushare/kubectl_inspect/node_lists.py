@@ -10,7 +10,7 @@ from gpushare.kube.api_errors import MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, nodes_of_pods
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
-from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.manifests import Node, ObjectMeta, Pod, PodOutline
 
 NODES_HIDDEN: Final = "nodes (you may not list them): only cards that pods of the namespace have are shown"
 PODS_HIDDEN: Final = "pods of other namespaces (you may not list them): a card may have more allocated than is shown"
@@ -23,6 +23,7 @@ class Lists:
 
     nodes: list[Node] = field(default_factory=list)
     pods: list[BoundPod] = field(default_factory=list)
+    unreadable: list[PodOutline] = field(default_factory=list)
     hidden: list[str] = field(default_factory=list)
 
     def take_node(self, node: Node) -> None:
@@ -54,6 +55,7 @@ async def read_lists(asked: Arguments, client: ApiClient) -> Lists:
     else:
         names = {node.metadata.name for node in lists.nodes}
         lists.pods = [pod for pod in lists.pods if pod.node in names or not asked.selector]
+        lists.unreadable = [pod for pod in lists.unreadable if pod.spec.node_name in names or not asked.selector]
     return lists
 
 
@@ -68,7 +70,7 @@ async def _read_pods(asked: Arguments, client: ApiClient, lists: Lists) -> None:
     async def read(path: str) -> None:
         for name in asked.nodes or ("",):
             selector = {"fieldSelector": f"spec.nodeName={name}"} if name else None
-            await client.read_each(path, Pod, lists.take_pod, selector)
+            await client.read_each(path, Pod, lists.take_pod, selector, lists.unreadable.append)
 
     try:
         await read("/api/v1/pods")

@@ -10,7 +10,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.reflector import Reflector
 from gpushare.kubectl_inspect.core.card_report import BoundPod, NodeReport, bound_pod, report
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
-from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.manifests import Node, ObjectMeta, Pod, PodOutline
 
 # Changes that come together are shown together, in seconds.
 _TOGETHER: Final = 0.2
@@ -39,18 +39,24 @@ class _Nodes:
 class _Pods:
     def __init__(self, changed: asyncio.Event) -> None:
         self.items: dict[tuple[str, str], BoundPod] = {}
+        self.unreadable: dict[tuple[str, str], PodOutline] = {}
         self._changed = changed
 
     def set(self, pod: Pod) -> None:
         bound = bound_pod(pod)
-        if bound is None:
-            self.remove(pod.metadata)
-        else:
+        self.remove(pod.metadata)
+        if bound is not None:
             self.items[pod.metadata.namespace, pod.metadata.name] = bound
             self._changed.set()
 
+    def set_unreadable(self, pod: PodOutline) -> None:
+        self.remove(pod.metadata)
+        self.unreadable[pod.metadata.namespace, pod.metadata.name] = pod
+        self._changed.set()
+
     def remove(self, metadata: ObjectMeta) -> None:
-        if self.items.pop((metadata.namespace, metadata.name), None) is not None:
+        key = metadata.namespace, metadata.name
+        if self.items.pop(key, None) is not None or self.unreadable.pop(key, None) is not None:
             self._changed.set()
 
     def restart_history(self) -> None:
@@ -65,7 +71,7 @@ async def follow(asked: Arguments, client: ApiClient, show: Show) -> None:
     by_name = next((f"metadata.name={name}" for name in asked.nodes), None)
     on_node = next((f"spec.nodeName={name}" for name in asked.nodes), None)
     on_nodes = Reflector(client, "/api/v1/nodes", Node, nodes, field_selector=by_name, label_selector=labels)
-    on_pods = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=on_node)
+    on_pods = Reflector(client, "/api/v1/pods", Pod, pods, field_selector=on_node, on_unreadable=pods.set_unreadable)
     async with asyncio.TaskGroup() as group:
         group.create_task(on_nodes.run())
         group.create_task(on_pods.run())
@@ -74,7 +80,7 @@ async def follow(asked: Arguments, client: ApiClient, show: Show) -> None:
         shown: dict[str, NodeReport] | None = None
         while True:
             changed.clear()
-            reports, problems = report(nodes.items.values(), pods.items.values())
+            reports, problems = report(nodes.items.values(), pods.items.values(), pods.unreadable.values())
             news = [one for one in reports if shown is None or shown.get(one.name) != one]
             if news or shown is None:
                 show(news, problems, shown is None)

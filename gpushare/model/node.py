@@ -287,6 +287,11 @@ class NodeInfo:
         return left if left < self.largest_free else None
 
 
+def closed_to_pods(devices: Iterable[Device]) -> tuple[Device, ...]:
+    """The cards of a node that gets no pods, for a reason that is not theirs."""
+    return tuple(replace(device, healthy=False) for device in devices)
+
+
 def lay_out(
     name: str,
     devices: tuple[Device, ...],
@@ -301,7 +306,7 @@ def lay_out(
     """
     laid = tuple(bookings)
     if PODS_OF_A_NODE.exceeded(len(laid)):
-        devices, laid = tuple(replace(device, healthy=False) for device in devices), laid[: PODS_OF_A_NODE.most]
+        devices, laid = closed_to_pods(devices), laid[: PODS_OF_A_NODE.most]
         refusal = refusal or PODS_OF_A_NODE.refusal
     by_index = {device.index: device for device in devices}
     sizes = {device.index: device.total for device in devices}

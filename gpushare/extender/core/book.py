@@ -38,7 +38,7 @@ from gpushare.extender.core.workload import Workload
 from gpushare.foreign import version_number
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.eviction import kept_budget
-from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, lay_out, read_devices
+from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, closed_to_pods, lay_out, read_devices
 from gpushare.model.placement import Snapshot
 from gpushare.model.pod import is_finished, kept_of
 from gpushare.model.waiting import Wait, wait_of
@@ -451,8 +451,7 @@ class Book:
             if name in self._nodes:
                 devices, refusal, overuse, offered = self._cards[name]
                 if name in self._unreadable.values():
-                    devices = tuple(replace(device, healthy=False) for device in devices)
-                    refusal = refusal or wire.REASON_UNREADABLE_POD
+                    devices, refusal = closed_to_pods(devices), refusal or wire.REASON_UNREADABLE_POD
                 self._infos[name] = lay_out(
                     name, devices, self._bookings.get(name, {}).values(), refusal, overuse, offered
                 )

@@ -120,8 +120,8 @@ class Audit:
                 for raw in page.items or ():
                     try:
                         see(decoder.decode(raw))
-                    except UnreadableError:
-                        if (outline := outline_of(raw)) is None:
+                    except UnreadableError as error:
+                        if (outline := outline_of(raw, error)) is None:
                             raise
                         self.book.touch(outline.metadata.uid if kind is Pod else outline.metadata.name)
                     if self.monotonic() - since >= _SLICE_SECONDS:

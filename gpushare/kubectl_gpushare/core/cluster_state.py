@@ -14,7 +14,7 @@ from gpushare.foreign import Decoder
 from gpushare.kubectl_gpushare.core.counted_sum import CountedPod, Shortage, counted_pod, shortage
 from gpushare.kubectl_gpushare.core.node_rules import Amounts, allocatable_of, amounts_of
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, ScheduledNode
-from gpushare.manifests import ConfigMap, ObjectMeta, Pod
+from gpushare.manifests import ConfigMap, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Shares
 from gpushare.model.node import Booking, capacity, parse_unhealthy
 from gpushare.model.placement import Question, Snapshot, question
@@ -58,6 +58,7 @@ class ClusterState:
     policy: str = wire.POLICY_BINPACK
     nodes: dict[str, ScheduledNode] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)
+    unreadable: list[PodOutline] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
     """By uid: why a pod's cards are not booked as its annotations name them."""
     nodes_of: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -94,6 +95,16 @@ class ClusterState:
             problem = self.book.set_pod(pod)
             if problem is not None:
                 self.problems[pod.metadata.uid] = problem
+
+    def set_unreadable(self, pod: PodOutline) -> None:
+        """A pod of the list that cannot be read."""
+        self.unreadable.append(pod)
+        self.book.set_unreadable(pod.metadata, pod.spec.node_name or "")
+
+    @property
+    def warnings(self) -> list[str]:
+        """Its pods that cannot be read."""
+        return [pod.warning for pod in self.unreadable]
 
     def set_sick(self, config_map: ConfigMap) -> None:
         """A ConfigMap of the contract declares cards sick; any other declares none."""

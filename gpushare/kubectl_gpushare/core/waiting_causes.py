@@ -105,6 +105,9 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
         counted = wanted if unoffered or not reason else beside_cards
         if short := node_rules.short_of(state.free_on(name), counted):
             found.append(_of_sum(info, short, asked, counted, state, is_unoffered=unoffered))
+        elif reason == wire.REASON_UNREADABLE_POD:
+            pods = (one.warning for one in state.unreadable if one.spec.node_name == name)
+            found.append(NodeVerdict(name, "", tuple((kinds.UNREADABLE_POD, text) for text in pods)))
         else:
             found.append(NodeVerdict(name, "", tuple(_of_cards(info, asked, reason, node, subject.priority))))
     return found

@@ -33,6 +33,7 @@ GROUP_FULL: Final = "same-card-full"
 GROUP_ELSEWHERE: Final = "same-card-elsewhere"
 NO_SLOT: Final = "no-slot"
 NO_PREEMPTION: Final = "no-preemption"
+UNREADABLE_POD: Final = "unreadable-pod"
 SICK: Final = "sick"
 NO_SUCH_CARD: Final = "no-such-card"
 TOO_SMALL: Final = "too-small"
@@ -126,6 +127,10 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     NO_PREEMPTION: (
         "the pod's priority is higher, but kube-scheduler preempts no pod if the node has room in sum",
         "end the pods of one card by hand",
+    ),
+    UNREADABLE_POD: (
+        "a pod of the node cannot be read, so it may hold any card there, and the node gets no pods",
+        "the message names the pod: correct it, or delete it",
     ),
     SICK: ("a card that is large enough is sick", "see docs/troubleshooting.md, When a sick card is well again"),
     NO_SUCH_CARD: ("no card is one that the pod wishes for", "correct the wish, or add a node that has such a card"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -10,10 +10,19 @@ import msgspec
 
 from gpushare import wire
 from gpushare.errors import InvalidQuantityError
-from gpushare.manifests import Node, NodeStatus, ObjectMeta, Pod
+from gpushare.manifests import Node, NodeStatus, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Allocation, read_allocation
 from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
-from gpushare.model.node import Booking, Device, NodeInfo, capacity, lay_out, published_cards, read_devices
+from gpushare.model.node import (
+    Booking,
+    Device,
+    NodeInfo,
+    capacity,
+    closed_to_pods,
+    lay_out,
+    published_cards,
+    read_devices,
+)
 from gpushare.model.pod import is_finished, names_card_resources, pod_request, was_started
 from gpushare.model.quantity import MemoryUnit
 
@@ -96,20 +105,25 @@ def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport,
     return report(nodes, [one for one in map(bound_pod, pods) if one is not None])
 
 
-def report(nodes: Iterable[Node], pods: Iterable[BoundPod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
+def report(
+    nodes: Iterable[Node], pods: Iterable[BoundPod], unreadable: Collection[PodOutline] = ()
+) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
     """The nodes that have card memory, by name, and a line for each pod whose booking and each node whose cards cannot be read.
 
-    Such a pod is not left out: its units show as pending.
+    Such a pod is not left out: its units show as pending. A node with an ``unreadable`` pod has no card that gets pods.
     """
+    closed = {pod.spec.node_name for pod in unreadable}
     by_node: dict[str, list[Booking]] = {}
-    problems: list[str] = []
+    problems = [pod.warning for pod in unreadable]
     for pod in sorted(pods, key=lambda pod: (pod.booking.name, pod.booking.namespace)):
         booking = pod.booking
         if pod.problem:
             problems.append(f"pod {booking.namespace}/{booking.name}: {pod.problem}")
         if booking.units > 0:
             by_node.setdefault(pod.node, []).append(booking)
-    reports = [_report(node, by_node.get(node.metadata.name, ())) for node in nodes]
+    reports = [
+        _report(node, by_node.get(node.metadata.name, ()), is_closed=node.metadata.name in closed) for node in nodes
+    ]
     problems += (f"node {one.name} gets no pods: {one.info.refusal}" for one in reports if one.info.refusal)
     problems += (problem for one in reports for problem in (*_sick_cards(one), *_absent_cards(one)))
     shown = sorted((one for one in reports if one.total > 0), key=lambda one: one.name)
@@ -147,12 +161,14 @@ def _booking(pod: Pod) -> tuple[Booking, Allocation | None, str | None]:
     return booking, allocation, problem
 
 
-def _report(node: Node, bookings: Sequence[Booking]) -> NodeReport:
+def _report(node: Node, bookings: Sequence[Booking], *, is_closed: bool) -> NodeReport:
     """Each card's true size if the device plugin published it; else the allocatable sum, divided by the count."""
     published = published_cards(node)
     as_listed = node if published else _with_allocatable(node)
     total = capacity(as_listed, wire.RESOURCE_MEMORY)
     devices, refusal, overuse, offered = read_devices(as_listed)
+    if is_closed:
+        devices, refusal = closed_to_pods(devices), refusal or wire.REASON_UNREADABLE_POD
     unit = published.unit if published else ""
     if not unit and devices:
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"

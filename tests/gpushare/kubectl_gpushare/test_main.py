@@ -76,6 +76,53 @@ def deployment(replicas: int, there: int) -> tuple[StubApi, Object]:
     return api, event
 
 
+def unreadable(name: str, **spec: Any) -> Object:
+    """A pod of which a number is a text."""
+    return pod(name, **spec) | {"spec": pod(name, **spec)["spec"] | {"priority": "high"}}
+
+
+UNREADABLE = "pod team/odd cannot be read, so node a gets no pods until it is gone: Expected `int | null`, got `str`"
+
+
+async def test_a_node_with_an_unreadable_pod_has_no_room(tmp_path: Path) -> None:
+    """As the extender has it; each command names the pod, and those that judge nodes give it as the reason."""
+    api = StubApi(nodes=[node()], pods=[pod(), pod("kept", 4, "a", 0), unreadable("odd", on="a"), unreadable("waits")])
+    code, out, err = await ran(api, tmp_path, "explain", "p", "-n", "team")
+    assert (code, out.count("a pod on the node cannot be read, so it is not known")) == (0, 2)
+    assert "unreadable-pod: a pod of the node cannot be read" in out
+    assert f"      {UNREADABLE}" in out
+    assert err.startswith(f"warning: {UNREADABLE}")
+    assert "\nwarning: pod team/waits cannot be read: Expected" in err
+
+    code, out, err = await ran(api, tmp_path, "simulate", "--admission=false", "-f", "-", given=DEPLOYMENT)
+    assert "Placed:         0 of 4\nFit until full: 0\n" in out
+    assert f"      {UNREADABLE}" in out
+    assert f"warning: {UNREADABLE}" in err
+
+    code, out, err = await ran(api, tmp_path, "doctor")
+    assert code == 3
+    assert f"{UNREADABLE} - at `$.spec.priority`\n  → kubectl get -o yaml pod/odd -n team\n" in out
+    assert f"warning: {UNREADABLE}" in (await ran(api, tmp_path, "top"))[2]
+
+
+async def test_a_pod_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """By the command that was asked about it, or about what makes it; others go on."""
+    odd = pod("odd", 4, "a", 0) | {"spec": pod("odd", 4, "a", 0)["spec"] | {"tolerations": "none"}}
+    odd["metadata"]["ownerReferences"] = [{"uid": "r"}]
+    api, _ = deployment(1, 1)
+    api.pods.append(odd)
+    answers = [await ran(api, tmp_path, "explain", name, "-n", "team") for name in ("odd", "web")]
+    api.items["jobs"] = [{"metadata": {"name": "job", "namespace": "team"}, "spec": "none"}]
+    job = await ran(api, tmp_path, "explain", "job", "-n", "team")
+
+    assert [(code, out, err[:48]) for code, out, err in answers] == [
+        (1, "", "error: pod team/odd cannot be read: Expected `ar")
+    ] * 2
+    assert job[0] == 1
+    assert job[2].startswith("error: job team/job cannot be read: Expected `object")
+    assert "cannot be read" not in "".join((await ran(api, tmp_path, "doctor"))[1:])
+
+
 async def test_a_deployment_is_explained_by_its_pods(tmp_path: Path) -> None:
     """By its name, with its type or without; what is reported of another of a name like it is not its own."""
     api, _ = deployment(1, 1)

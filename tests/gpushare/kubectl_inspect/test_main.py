@@ -116,6 +116,20 @@ def sick_node() -> dict[str, Any]:
     }
 
 
+async def test_a_node_with_an_unreadable_pod_has_no_room(tmp_path: Path) -> None:
+    """Its cards have nothing free, as for the extender; the pod is named. It is so with a watch, too."""
+    amounts = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
+    node = {"metadata": {"name": "n"}, "status": {"capacity": amounts, "allocatable": amounts}}
+    odd = bound("odd", 4) | {"spec": {"nodeName": "n", "priority": "high"}}
+    api = StubApi(nodes=[node], pods=[odd])
+    _, out, err = await ran(api, tmp_path, "-o", "json")
+    warnings = err.splitlines()
+
+    assert [card["free"] for card in json.loads(out)["nodes"][0]["cards"]] == [0]
+    assert warnings[0].startswith("warning: pod d/odd cannot be read, so node n gets no pods until it is gone: ")
+    assert warnings[1].startswith("warning: node n gets no pods: a pod on the node cannot be read")
+
+
 async def test_a_lost_card_is_reported_below_the_table(tmp_path: Path) -> None:
     """Stdout stays the original's to the byte, and stderr names the card."""
     api = StubApi(nodes=[sick_node()])
@@ -258,12 +272,14 @@ async def test_a_line_for_each_card(tmp_path: Path) -> None:
 async def test_nodes_of_a_selector(tmp_path: Path) -> None:
     """The server selects; a pod of another node is no fault of these."""
     api = StubApi(nodes=[sick_node()], pods=[bound("a", 3), bound("b", 4, on="other", ALIYUN_COM_GPU_MEM_IDX="x")])
+    odd = bound("odd", 4, on="other")
+    api.pods.append(odd | {"spec": odd["spec"] | {"priority": "high"}})
     code, out, err = await ran(api, tmp_path, "-l", "zone=x,!old")
 
     assert code == 0
     assert dict(parse_qsl(api.calls[0]["query"]))["labelSelector"] == "zone=x,!old"
     assert "3/14" in out
-    assert "pod d/b" not in err
+    assert "pod d/" not in err
 
 
 async def test_check_names_each_finding(tmp_path: Path) -> None:
@@ -324,7 +340,7 @@ def test_flags_that_contradict_each_other(words: tuple[str, ...]) -> None:
 
 
 async def test_nodes_that_change_are_shown_as_they_do(tmp_path: Path) -> None:
-    """The table first, then a line without a header for each node of which a pod comes or goes, until Ctrl-C."""
+    """The table first, then a line without a header for each node of which a pod comes, goes or can be read again, until Ctrl-C."""
     kind = {"kind": "Pod", "apiVersion": "v1"}
     api = StubApi(nodes=[sick_node(), {**sick_node(), "metadata": {**sick_node()["metadata"], "name": "other"}}])
     async with serve(api) as url:
@@ -338,11 +354,17 @@ async def test_nodes_that_change_are_shown_as_they_do(tmp_path: Path) -> None:
             came = (await process.stdout.readline()).decode().split()
             api.delete("pods", "a")
             went = (await process.stdout.readline()).decode().split()
+            odd = bound("odd", 4)
+            api.put(kind | odd | {"spec": odd["spec"] | {"priority": "high"}})
+            closed = (await process.stdout.readline()).decode().split()
+            api.put(kind | odd)
+            read = (await process.stdout.readline()).decode().split()
         process.send_signal(2)
         rest, err = await process.communicate()
 
     assert [line[0] for line in first[:3]] == ["NAME", "n", "other"]
     assert came == ["n", "unknown", "3/14", "0/14", "3/28"]
-    assert went == ["n", "unknown", "0/14", "0/14", "0/28"]
+    assert went == closed == ["n", "unknown", "0/14", "0/14", "0/28"]
+    assert read == ["n", "unknown", "4/14", "0/14", "4/28"]
     assert (process.returncode, rest) == (130, b"")
     assert b"Traceback" not in err
