@@ -15,7 +15,8 @@ _ORDER: Final[tuple[Severity, ...]] = ("error", "warning")
 class Finding:
     """``rule`` is the name of the invariant, ``subject`` the object (``node n1``, ``pod default/a``).
 
-    An ``error``: sharing is broken or unsafe there. A ``warning``: it works, and will not stay so.
+    An ``error``: sharing is broken or unsafe there. A ``warning``: it works, and will not stay so; or
+    it could not be judged.
     """
 
     severity: Severity

@@ -1,6 +1,7 @@
 """The invariants of a cluster that shares cards, judged from what its API server shows. Pure.
 
 ``judge`` returns what is wrong. A rule is one function; the first line of its docstring is the promise that reports print.
+Only the traceback of an error that no rule expects goes to a log.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Final
 
 from e2e.site import node_invariants, pod_invariants
 from e2e.site.findings import Finding
-from e2e.site.picture import Picture
+from e2e.site.picture import Picture, without_odd
+from e2e.site.unexpected import not_judged
 
 Rule = Callable[[Picture], Iterator[Finding]]
 
@@ -19,8 +21,18 @@ COMPONENTS: Final = {"gpushare-device-plugin": "device plugin", "gpushare-schd-e
 
 
 def judge(picture: Picture) -> list[Finding]:
-    """All that is wrong in the picture."""
-    return [finding for rule in RULES.values() for finding in rule(picture)]
+    """All that is wrong in the picture. A node that a rule cannot judge is a finding, and the rule goes on with the others."""
+    return [finding for name, rule in RULES.items() for finding in _judged(name, rule, picture)]
+
+
+def _judged(name: str, rule: Rule, picture: Picture) -> list[Finding]:
+    try:
+        return list(rule(picture))
+    except Exception as error:
+        odd, rest = without_odd(rule, picture)
+        others = _judged(name, rule, rest) if odd else []
+        whys = odd or {"cluster": error}
+        return [*others, *(Finding("warning", name, one, *not_judged(why)) for one, why in whys.items())]
 
 
 def versions(picture: Picture) -> Iterator[Finding]:

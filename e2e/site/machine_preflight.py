@@ -7,15 +7,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from e2e.site import default_ports, driver_probe
 from e2e.site.container_runtimes import Configuration, configurations, owner_for_kubelet
 from e2e.site.listening_ports import command_lines, listening
+from e2e.site.picture import Object, Parts
 from e2e.site.preflight_lines import Rule, Seen, UnseenError, judged, ok, unknown, wrong
 from e2e.site.site_report import PreflightLine
 
@@ -41,6 +42,14 @@ class Machine:
 
     root: Path
     probed: Mapping[str, Any] | None = None
+
+    def parts(self) -> Parts:
+        """See ``Divisible``: it is judged as one."""
+        return {}
+
+    def of(self, parts: Iterable[Sequence[Object]]) -> Self:
+        """See ``Divisible``."""
+        return self
 
     @cached_property
     def cards(self) -> Mapping[int, str]:

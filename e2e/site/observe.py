@@ -20,7 +20,7 @@ from e2e.site import SiteError
 from e2e.site.findings import Finding, Reported, counts, in_order
 from e2e.site.invariants import RULES, judge
 from e2e.site.kubeconfig_choice import PATIENCE, version_of
-from e2e.site.picture import Object, Picture
+from e2e.site.picture import Object, Picture, without_odd
 
 _KUBE_SYSTEM: Final = "kube-system"
 _FORBIDDEN: Final = 403
@@ -142,7 +142,8 @@ class Observation:
         maps = None if self._config_maps is None else list(self._config_maps.items.values())
         picture = Picture(datetime.now(UTC), list(self._nodes.items.values()), list(self._pods.items.values()), maps)
         if not self._outcome.looks:
-            self._outcome.nodes, self._outcome.pods = len(picture.sharing_nodes), len(picture.sharing_pods)
+            _, whole = without_odd(lambda one: (one.sharing_nodes, one.sharing_pods), picture)
+            self._outcome.nodes, self._outcome.pods = len(whole.sharing_nodes), len(whole.sharing_pods)
             self._report(self._head())
         self._outcome.looks += 1
         new, gone = self._reported.look(judge(picture))

@@ -1,4 +1,7 @@
-"""The result of a look before an installation: rules yield what they saw, and it becomes lines with their names. Pure."""
+"""The result of a look before an installation: rules yield what they saw, and it becomes lines with their names.
+
+Pure, except that the traceback of an error that no rule expects goes to a log.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from e2e.report.pages import text_table
+from e2e.site.picture import Divisible, without_odd
 from e2e.site.site_report import Judgement, PreflightLine
+from e2e.site.unexpected import not_judged
 
 _P = TypeVar("_P")
+_D = TypeVar("_D", bound=Divisible)
 _JUDGEMENTS: Final[tuple[Judgement, ...]] = ("ok", "wrong", "unknown")
 
 
@@ -48,18 +54,27 @@ def unknown(subject: str, text: str, todo: str) -> Seen:
     return Seen(subject, "unknown", text, todo)
 
 
-def judged(rules: Mapping[str, Rule[_P]], picture: _P, subject: str) -> list[PreflightLine]:
-    """The lines of all rules, in their order; a rule that cannot see on ends with an unknown line of ``subject``."""
-    lines: list[PreflightLine] = []
-    for name, rule in rules.items():
-        try:
-            for seen in rule(picture):
-                lines.append(PreflightLine(name, *seen))
-        except UnseenError as error:
-            lines.append(PreflightLine(name, *unknown(subject, str(error), error.todo)))
-        except OSError as error:
-            lines.append(PreflightLine(name, *unknown(subject, f"it cannot be read: {error}", "run it as root")))
-    return lines
+def judged(rules: Mapping[str, Rule[_D]], picture: _D, subject: str) -> list[PreflightLine]:
+    """The lines of all rules, in their order; a rule that cannot see on ends with an unknown line of ``subject``.
+
+    A node on which a rule raises another error has an unknown line, and the rule goes on with the others.
+    """
+    return [PreflightLine(name, *seen) for name, rule in rules.items() for seen in _seen(rule, picture, subject)]
+
+
+def _seen(rule: Rule[_D], picture: _D, subject: str) -> list[Seen]:
+    found: list[Seen] = []
+    try:
+        found.extend(rule(picture))
+    except UnseenError as error:
+        return [*found, unknown(subject, str(error), error.todo)]
+    except OSError as error:
+        return [*found, unknown(subject, f"it cannot be read: {error}", "run it as root")]
+    except Exception as error:
+        odd, rest = without_odd(rule, picture, (UnseenError, OSError))
+        others = _seen(rule, rest, subject) if odd else []
+        return [*others, *(unknown(one, *not_judged(why)) for one, why in (odd or {subject: error}).items())]
+    return found
 
 
 def is_wrong(lines: Sequence[PreflightLine]) -> bool:

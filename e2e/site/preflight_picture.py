@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from clusters.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS, SERVICES, Resource
 from e2e import spec
 from e2e.site.node_cards import offers
-from e2e.site.picture import Object, Picture, labels_of
+from e2e.site.picture import Object, Parts, Picture, labels_of, parts_of, within
 from e2e.site.preflight_lines import UnseenError
 
 EXTENDER: Final = "gpushare-schd-extender"
@@ -47,6 +47,24 @@ class ClusterPicture:
     policies: frozenset[str] = frozenset()
     """Names of the admission policies that clusters/deploy/base installs."""
 
+    def parts(self) -> Parts:
+        """See ``Divisible``."""
+        return parts_of(*self._nodes_and_pods)
+
+    def of(self, parts: Iterable[Sequence[Object]]) -> Self:
+        """See ``Divisible``."""
+        nodes, pods = within(*self._nodes_and_pods, parts)
+        seen = {resource: found for resource, found in ((NODES, nodes), (PODS, pods)) if self._shown(resource)}
+        return replace(self, listed={**self.listed, **seen})
+
+    @property
+    def _nodes_and_pods(self) -> tuple[Sequence[Object], Sequence[Object]]:
+        return self._shown(NODES), self._shown(PODS)
+
+    def _shown(self, resource: Resource) -> Sequence[Object]:
+        found = self.listed.get(resource, ())
+        return () if isinstance(found, str) else found
+
     def all(self, resource: Resource) -> Sequence[Object]:
         """All objects of the kind that were asked for. Raises UnseenError."""
         found = self.listed.get(resource, "they were not asked for")
@@ -57,10 +75,8 @@ class ClusterPicture:
     @cached_property
     def sharing(self) -> Picture:
         """As ``observe`` sees it. Raises UnseenError without nodes; what else cannot be listed is not there."""
-        pods, maps = (self.listed.get(resource, ()) for resource in (PODS, CONFIG_MAPS))
-        return Picture(
-            self.now, self.all(NODES), () if isinstance(pods, str) else pods, None if isinstance(maps, str) else maps
-        )
+        maps = self.listed.get(CONFIG_MAPS, ())
+        return Picture(self.now, self.all(NODES), self._shown(PODS), None if isinstance(maps, str) else maps)
 
     @property
     def minor(self) -> int:

@@ -92,6 +92,20 @@ def found(*pods: dict[str, Any], nodes: tuple[dict[str, Any], ...] = (), **other
     return [finding.key for finding in judge(Picture(NOW, nodes or (node(),), pods, **others))]
 
 
+def test_an_odd_node_is_a_finding_of_each_rule_that_it_ends() -> None:
+    """The rules judge the other nodes, and the pod that has no form at all is one, too."""
+    odd = {"metadata": {"name": "odd", "labels": {"gpushare": "true"}, "annotations": "none"}}
+    pods = (pod("a", 8), pod("b", 7), {"metadata": None})
+    findings = judge(Picture(NOW, (node(), odd), pods))
+    unseen = [one for one in findings if "not judged" in one.text]
+
+    assert {("capacity", "node odd"), ("over-booked cards", "node odd")} <= {one.key for one in unseen}
+    assert {one.subject for one in unseen} == {"node odd", "pod "}
+    assert {one.severity for one in unseen} == {"warning"}
+    assert [one.key for one in findings if one not in unseen] == [("over-booked", "node n card 0")]
+    assert {one.key for one in judge(Picture(NOW, (node(),), (), (None,)))} == {("sick cards", "cluster")}  # type: ignore[arg-type]
+
+
 def test_a_busy_cluster_that_is_well_has_no_findings() -> None:
     """Full cards, waiting pods, ended pods, several cards for one pod, programs of one version, and strangers' pods."""
     several = pod("several", 8, None, more={spec.POD_ALLOCATION: '{"c0": {"0": 3, "1": 5}}', spec.POD_ASSIGNED: "true"})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from clusters.api.resources import (
@@ -94,6 +96,14 @@ def service(name: str, component: str, node_port: int = 0) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"selector": {"component": component}, "ports": ports}}
 
 
+_NODES: Final = [node(), node("cp", labels={"node-role.kubernetes.io/control-plane": ""}, capacity={})]
+_PODS: Final = [
+    plugin(),
+    pod("extender", on="cp", component="gpushare-schd-extender"),
+    scheduler(volume={"hostPath": {"path": _CONFIG}}),
+]
+
+
 def lines(
     changes: Mapping[Resource, Any] | None = None,
     *,
@@ -101,11 +111,9 @@ def lines(
     rights: Mapping[Right, bool | str] = _ALL_RIGHTS,
 ) -> list[PreflightLine]:
     """The lines of a sound cluster with gpushare, except for ``changes`` to what is listed."""
-    control_plane = node("cp", labels={"node-role.kubernetes.io/control-plane": ""}, capacity={})
-    extender = pod("extender", on="cp", component="gpushare-schd-extender")
     listed: dict[Resource, Any] = {
-        NODES: [node(), control_plane],
-        PODS: [plugin(), extender, scheduler(volume={"hostPath": {"path": _CONFIG}})],
+        NODES: _NODES,
+        PODS: _PODS,
         DEPLOYMENTS: [deployment()],
         NAMESPACES: [{"metadata": {"name": "kube-system"}}],
         VALIDATING_ADMISSION_POLICIES: [{"metadata": {"name": "gpushare-x"}}],
@@ -128,6 +136,52 @@ def bad(found: list[PreflightLine]) -> list[tuple[str, str, str]]:
     worse = [line for line in found if line.judgement != "ok"]
     assert all(line.text and line.todo for line in worse)
     return [(line.name, line.subject, line.judgement) for line in worse]
+
+
+ODD: dict[str, Any] = {
+    "status": {"status": "gone"},
+    "taints": {"spec": {"taints": [{"value": "x"}]}},
+    "labels": {"metadata": {"name": "odd", "labels": ["gpushare"]}},
+    "annotations": {"metadata": {"name": "odd", "labels": {"gpushare": "true"}, "annotations": 4}},
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_an_odd_node_alone_is_not_judged(kind: str) -> None:
+    """By the rules that it ends; all others judge it, and it changes no other line. The log has the traceback."""
+    odd = {**node("odd"), **ODD[kind]}
+    seen = lines({NODES: [*_NODES, odd]})
+    unseen = [line for line in seen if line.subject == "node odd" and "not judged" in line.text]
+    names = {line.name for line in unseen}
+    of_others = [line for line in seen if line.subject != "node odd"]
+
+    assert names
+    assert of_others == lines()
+    assert {line.judgement for line in unseen} == {"unknown"}
+    assert re.fullmatch(
+        r"not judged: an unexpected error ended the check \(\w+Error: .*\); \S+\.log has the details", unseen[0].text
+    )
+    assert "Traceback" in Path(unseen[0].text.split("; ")[-1].split(" ")[0]).read_text()
+    assert unseen[0].text in as_text(seen)
+
+
+def test_an_odd_pod_hides_only_its_node() -> None:
+    """A rule about pods cannot judge that node; one that waits is named itself."""
+    metadata = {"name": "odd", "namespace": "d"}
+    of_node = lines({NODES: [*_NODES, node("b1")], PODS: [*_PODS, {"metadata": metadata, "spec": {"nodeName": "b1"}}]})
+    waiting = lines({PODS: [*_PODS, {"metadata": metadata}]})
+
+    assert {line.subject for line in of_node if "not judged" in line.text} == {"node b1"}
+    assert {line.subject for line in waiting if "not judged" in line.text} == {"pod d/odd"}
+    assert ("other plugins", "node a1", "ok") in [line[:3] for line in map(msgspec.structs.astuple, of_node)]
+
+
+def test_an_odd_service_ends_no_other_rule() -> None:
+    """The rule that it ends has one line, of the whole cluster."""
+    seen = lines({SERVICES: [{"metadata": {}}]})
+
+    assert {line.subject for line in seen if "not judged" in line.text} == {"cluster"}
+    assert [line for line in seen if line.name == "cards"] == [line for line in lines() if line.name == "cards"]
 
 
 def test_a_sound_cluster_is_ok() -> None:

@@ -40,11 +40,17 @@ def sentence(error: BaseException, log: str) -> str:
     return f"an unexpected error ended the check ({_line(what)}); {log} has the details"
 
 
+def not_judged(error: BaseException) -> tuple[str, str]:
+    """The text about something that a rule could not judge for this error, and what to do."""
+    return f"not judged: {noted(error)}", "look at it with kubectl get -o yaml, and report the log as a defect"
+
+
 def noted(error: BaseException) -> str:
-    """The error's ``sentence``; its traceback is added to the log of this process, which the sentence names."""
-    log = _log()
-    with log.open("a") as file:
-        file.writelines(traceback.format_exception(error))
+    """The error's ``sentence``; its traceback is added to the log of this process, which the sentence names. Each is there once."""
+    log, text = _log(), "".join(traceback.format_exception(error))
+    if text not in log.read_text():
+        with log.open("a") as file:
+            file.write(text)
     return sentence(error, str(log))
 
 
