@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +83,13 @@ class Arguments:
     minor: int | None = flag(
         "kubernetes", "release of Kubernetes, such as 1.30", "", _minor, shown="what the node's files name"
     )
-    extender_url: str = flag("extender-url", "URL of the extender, as kube-scheduler sees it", EXTENDER_URL)
+    extender_url: str | None = flag(
+        "extender-url",
+        "URL of the extender, as kube-scheduler sees it",
+        "",
+        optional(str),
+        shown=f"that of kube-scheduler's file, else {EXTENDER_URL}",
+    )
     ca: str = flag(
         "extender-ca-file", "authority of the extender's certificate, a file of the node; with it the URL is https://"
     )
@@ -114,14 +121,28 @@ class Arguments:
             raise UsageError(f"what to do? {', '.join(VERBS)}")
         if bool(self.certificate) != bool(self.key) or (self.certificate and not self.ca):
             raise UsageError("--extender-cert-file and --extender-key-file go together, and with --extender-ca-file")
-        if self.extender_url.startswith("https://") != bool(self.ca):
+        if (self.extender_url or "").startswith("https://") != bool(self.ca):
             raise UsageError("--extender-url begins with https:// if --extender-ca-file is there, and only then")
 
     @property
     def wish(self) -> Wish:
         """The choices that the core needs."""
         tls = Tls(self.ca, self.certificate, self.key) if self.ca else None
-        return Wish(self.minor, self.extender_url, tls, self.rke_cluster, self.replace)
+        return Wish(self.minor, self.extender_url, tls, self.rke_cluster, self.replace, self._repeated)
+
+    @property
+    def _repeated(self) -> str:
+        """The flags that choose the node's files and the extender, for a command in an advice."""
+        given = {
+            "root": "" if self.root == Path("/") else str(self.root),
+            "kubernetes": "" if self.minor is None else f"1.{self.minor}",
+            "extender-url": self.extender_url,
+            "extender-ca-file": self.ca,
+            "extender-cert-file": self.certificate,
+            "extender-key-file": self.key,
+            "rke-cluster": self.rke_cluster,
+        }
+        return "".join(f" --{name}={shlex.quote(text)}" for name, text in given.items() if text)
 
     @property
     def course(self) -> Course:

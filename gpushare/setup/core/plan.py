@@ -22,8 +22,6 @@ from gpushare.setup.core.sites import Site, Wish
 from gpushare.setup.core.static_pod import is_scheduler, mounted_under
 from gpushare.setup.core.yaml_edit import Entry, applied, found_in, load, removed
 
-_APPLY = "run gpushare-setup apply"
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -68,7 +66,7 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     """The site, and what changes so that nothing of gpushare is left, in this order. Raises SetupRefusedError."""
     site = sites.recognise(files, replace(wish, is_replacing=False))
     if site.is_extended:
-        return site, _allowed(site, _extender_taken_out(files, site, wish))
+        return site, _allowed(site, _extender_taken_out(files, site))
     old = files.get(site.document)
     changes = []
     if old is not None and (new := removed(old, _ours(site, load(old, site.document)), site.document)) != old:
@@ -88,18 +86,18 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     return site, _allowed(site, changes)
 
 
-def _extender_taken_out(files: Mapping[str, str], site: Site, wish: Wish) -> list[Change]:
+def _extender_taken_out(files: Mapping[str, str], site: Site) -> list[Change]:
     """A person's own file stays, without gpushare's extender."""
     changes = []
-    for path, entries in ((site.file, _extender(files, site, wish)), (site.document, _marks(site))):
+    for path, entries in ((site.file, _extender(files, site)), (site.document, _marks(site))):
         old = files.get(path)
         if old is not None and (new := removed(old, entries, path)) != old:
             changes.append(Change(path, old, new))
     return changes
 
 
-def _extender(files: Mapping[str, str], site: Site, wish: Wish) -> list[Entry]:
-    return [extender_entry(load(files.get(site.file, ""), site.file), wish.extender_url, wish.tls)]
+def _extender(files: Mapping[str, str], site: Site) -> list[Entry]:
+    return [extender_entry(load(files.get(site.file, ""), site.file), site.wish.url, site.wish.tls)]
 
 
 def _marks(site: Site) -> list[Entry]:
@@ -138,7 +136,7 @@ def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
         if flag != site.flag:
             raise SetupRefusedError(
                 f"{site.document}: kube-scheduler has --{flag}={path}, and of Kubernetes 1.{site.minor} it needs --{site.flag}",
-                f"take --{flag} out, then {_APPLY}",
+                f"take --{flag} out, then {wish.apply}",
             )
     if site.is_extended and wish.is_replacing:
         raise SetupRefusedError(
@@ -152,7 +150,7 @@ def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
         )
     wrong = file_faults(load(site.text, site.file), site.minor, site.text)
     if wrong:
-        fix = "change it by hand" if site.is_extended else f"write it again: {_APPLY} --replace"
+        fix = "change it by hand" if site.is_extended else f"write it again: {wish.apply} --replace"
         raise SetupRefusedError(f"{site.file}: {wrong[0]}", fix)
 
 
@@ -186,7 +184,7 @@ def _flag_faults(site: Site) -> list[Fault]:
     return [
         Fault(
             f"{site.document}: --{one} keeps kube-scheduler from reading {site.file}",
-            f"take --{one} out, then {_APPLY}",
+            f"take --{one} out, then {site.wish.apply}",
         )
         for one in site.current
         if one != site.flag
@@ -204,18 +202,23 @@ def _document_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
     if not missing or (site.is_by_hand and site.document not in files):
         return []
     place = ".".join(map(str, missing[0].at))
-    return [Fault(f"{site.document}: {place} lacks {missing[0].value}", site.afterwards if site.is_by_hand else _APPLY)]
+    return [
+        Fault(
+            f"{site.document}: {place} lacks {missing[0].value}",
+            site.afterwards if site.is_by_hand else site.wish.apply,
+        )
+    ]
 
 
 def _file_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
     if site.file not in files:
         what = f"{site.file} is not there, so kube-scheduler does not ask the extender"
         by_hand = f"write the file that {site.named_by or site.document} names, or take the flag out"
-        return [Fault(what, by_hand if site.is_extended else _APPLY)]
+        return [Fault(what, by_hand if site.is_extended else site.wish.apply)]
     if file_faults(load(site.text, site.file), site.minor, site.text):
-        fix = "change it by hand" if site.is_extended else f"{_APPLY} --replace"
+        fix = "change it by hand" if site.is_extended else f"{site.wish.apply} --replace"
     else:
-        fix = _APPLY
+        fix = site.wish.apply
     document = load(files[site.file], site.file)
     # After a switch by image only kube-scheduler goes on asking so.
     wanted = as_original(site.text) if is_originals(document) else site.text

@@ -142,21 +142,26 @@ def is_gpushares(extender: dict[str, Any]) -> bool:
     return str(extender.get("urlPrefix")).removesuffix("/").endswith(wire.PATH_PREFIX)
 
 
+def tls_of(extender: dict[str, Any]) -> Tls | None:
+    """The files of TLS that a file names for its extender."""
+    tls = extender.get("tlsConfig")
+    found = (
+        Tls(*(str(tls.get(key) or "") for key in ("caFile", "certFile", "keyFile"))) if isinstance(tls, dict) else None
+    )
+    return found if found is not None and found.ca else None
+
+
 def is_written_here(document: Any) -> bool:
     """Is the document what ``scheduler_file`` writes for some release, URL and files?"""
     ours = extenders_of(document)
     if len(ours) != 1:
         return False
-    tls = ours[0].get("tlsConfig")
-    files = (
-        Tls(*(str(tls.get(key) or "") for key in ("caFile", "certFile", "keyFile"))) if isinstance(tls, dict) else None
-    )
     connection = document.get("clientConnection")
     kubeconfig = str(connection.get("kubeconfig")) if isinstance(connection, dict) else ""
     verbs = [verb for verb in VERBS if f"{verb}Verb" in ours[0]]
     url = str(ours[0].get("urlPrefix"))
     return any(
-        _document(minor, url, verbs, files, kubeconfig, is_policy=minor == OLDEST) == document
+        _document(minor, url, verbs, tls_of(ours[0]), kubeconfig, is_policy=minor == OLDEST) == document
         for minor in (OLDEST, *_VERSIONS)
     )
 

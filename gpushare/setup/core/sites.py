@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -17,10 +17,14 @@ from gpushare.setup.core.scheduler_files import (
     KUBECONFIG,
     Tls,
     extended,
+    extenders_of,
     file_faults,
+    is_gpushares,
+    is_originals,
     is_written_here,
     reads_policy_only,
     scheduler_file,
+    tls_of,
 )
 from gpushare.setup.core.service_units import patterns, services
 from gpushare.setup.core.static_pod import SchedulerPod, minor_of
@@ -72,12 +76,25 @@ class Wish:
 
     minor: int | None = None
     """The minor of Kubernetes 1; None for the one that the node's files name."""
-    extender_url: str = EXTENDER_URL
+    extender_url: str | None = None
+    """None for that of kube-scheduler's file, with its files of TLS; if it names no extender of ours, EXTENDER_URL."""
     tls: Tls | None = None
     rke_cluster: str = ""
     """Path of RKE's cluster.yml."""
     is_replacing: bool = False
     """A scheduler's file that is another's, or was edited, is replaced."""
+    flags: str = ""
+    """Those by which the same is asked of another verb, each with a blank before it."""
+
+    @property
+    def url(self) -> str:
+        """The URL to write."""
+        return self.extender_url or EXTENDER_URL
+
+    @property
+    def apply(self) -> str:
+        """The advice to apply it."""
+        return f"run gpushare-setup apply{self.flags}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +130,8 @@ class Site:
     pod: SchedulerPod | None = None
     has_process: bool = True
     """kube-scheduler is a process of its own, and no part of another."""
+    wish: Wish = Wish()
+    """The choices, with the extender's URL and files of TLS that kube-scheduler's file has if nothing else is asked for."""
 
     @property
     def argument(self) -> str:
@@ -236,15 +255,33 @@ def _minor(named: str, wish: Wish) -> int:
     return minor
 
 
+def _as_present(files: Mapping[str, str], wish: Wish, *paths: str) -> Wish:
+    """With the URL and the files of TLS of gpushare's extender in the first of these files that names it, if none is asked for.
+
+    An entry of the original's is replaced by ours at our own address. Raises SetupRefusedError.
+    """
+    for path in paths if wish.extender_url is None else ():
+        document = load(files.get(path, ""), path)
+        for one in () if is_originals(document) else filter(is_gpushares, extenders_of(document)):
+            url, tls = str(one["urlPrefix"]).removesuffix("/"), tls_of(one)
+            if url.startswith("https://") and tls is None:
+                raise SetupRefusedError(
+                    f"{path}: kube-scheduler trusts whatever answers at {url}, as the extender has no caFile",
+                    f"{wish.apply} --extender-url={url} --extender-ca-file=FILE",
+                )
+            return replace(wish, extender_url=url, tls=tls)
+    return wish
+
+
 def _text(files: Mapping[str, str], file: str, minor: int, kubeconfig: str, wish: Wish, *, is_own: bool) -> str:
     """The text that the file has to have: a new one, or what is there with gpushare's extender."""
-    new, old = scheduler_file(minor, wish.extender_url, tls=wish.tls, kubeconfig=kubeconfig), files.get(file)
+    new, old = scheduler_file(minor, wish.url, tls=wish.tls, kubeconfig=kubeconfig), files.get(file)
     if old is None or (is_own and wish.is_replacing):
         return new
     document = load(old, file)
     if is_own and is_written_here(document):
         return new
-    text = extended(old, file, wish.extender_url, wish.tls)
+    text = extended(old, file, wish.url, wish.tls)
     return old if not file_faults(document, minor, text) else text
 
 
@@ -278,8 +315,11 @@ def _static_pod(manifest: str, files: Mapping[str, str], wish: Wish) -> Site:
             f"{manifest}: kube-scheduler has no --kubeconfig, so its account is unknown",
             f"add --kubeconfig={KUBECONFIG}",
         )
+    asked, wish = wish, _as_present(files, wish, file, *current.values())
     text = _text(files, file, minor, kubeconfig, wish, is_own=is_own)
-    mounted = dict(zip(VOLUMES, (file, *tls_files(wish)), strict=False))
+    # Those that kube-scheduler has already may be in a folder that is mounted.
+    seen = [path for path in tls_files(wish) if asked.tls is None and pod.on_node(path) is not None]
+    mounted = {one: path for one, path in zip(VOLUMES, (file, *tls_files(wish)), strict=False) if path not in seen}
     if not is_own:
         del mounted[VOLUMES[0]]
     argument = f"--{flag}={file}" if is_own and pod.takes(flag) else ""
@@ -291,7 +331,7 @@ def _static_pod(manifest: str, files: Mapping[str, str], wish: Wish) -> Site:
     return Site(
         "kops" if is_kops else "kubeadm" if manifest == MANIFEST else "static pod", minor, flag, file, text, manifest,
         tuple(entries), current, is_extended=not is_own, inside="" if is_own else pod.flags[flag],
-        owner=_BY_KOPS if is_kops else "", pod=pod,
+        owner=_BY_KOPS if is_kops else "", pod=pod, wish=wish,
     )  # fmt: skip
 
 
@@ -305,10 +345,11 @@ def _rke(files: Mapping[str, str], wish: Wish) -> Site:
     at = ("services", "scheduler", "extra_args")
     current = _current(_mapping(document, *at))
     file = own if wish.is_replacing else current.get(flag, own)
+    wish = _as_present(files, wish, file, *current.values())
     return Site(
         "RKE", minor, flag, file, _text(files, file, minor, RKE_KUBECONFIG, wish, is_own=file == own),
         wish.rke_cluster or "cluster.yml", (Entry((*at, flag), file),), current, is_extended=file != own,
-        restart="rke up", is_by_hand=True,
+        restart="rke up", is_by_hand=True, wish=wish,
     )  # fmt: skip
 
 
@@ -326,6 +367,7 @@ def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
     is_replacing = wish.is_replacing and named.path == server.config
     inside = own if is_replacing else named.value
     file = server.on_node(inside)
+    wish = _as_present(files, wish, file, server.on_node(named.value))
     entries: tuple[Entry, ...] = ()
     if named.path == server.config and inside == own:
         _refuse_replaced(kind, files, server)
@@ -339,7 +381,7 @@ def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
         _text(files, file, minor, account, wish, is_own=file == own), server.config, entries,
         {flag: one.value if is_replacing or flag != CONFIG else file for flag, one in given.items()},
         named_by=named.path if not entries else "", is_extended=file != own, inside="" if file == inside else inside,
-        restart=server.restart, has_process=kind == "rke2",
+        restart=server.restart, has_process=kind == "rke2", wish=wish,
     )  # fmt: skip
 
 
@@ -374,9 +416,11 @@ def _k0s(files: Mapping[str, str], wish: Wish) -> Site:
     minor = _minor("", wish)
     own = "/etc/k0s/scheduler-gpushare-config.yaml"
     file = own if wish.is_replacing else current.get(CONFIG, own)
+    wish = _as_present(files, wish, file, *current.values())
     return Site(
         "k0s", minor, CONFIG, file, _text(files, file, minor, K0S_KUBECONFIG, wish, is_own=file == own), config,
         (Entry((*at, CONFIG), file),), current, is_extended=file != own, restart="systemctl restart k0scontroller",
+        wish=wish,
     )  # fmt: skip
 
 

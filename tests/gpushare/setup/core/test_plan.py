@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -255,6 +256,73 @@ def test_the_entry_of_the_original_becomes_ours() -> None:
         (extender,) = yaml.safe_load(new)["extenders"]
         assert new.startswith(OWN_TEXT)
         assert (extender["urlPrefix"], extender["preemptVerb"]) == (URL, "preempt")
+
+
+NODE_PORT = "http://127.0.0.1:32766/gpushare-scheduler"
+NOT_SEEN = "no kube-scheduler that runs on this node has"
+
+
+@pytest.mark.parametrize("name", SITES)
+@pytest.mark.parametrize("is_replacing", [False, True])
+def test_the_url_that_is_there_stays(name: str, is_replacing: bool) -> None:
+    """A check without flags finds no fault in it, an apply changes nothing, and one that puts something right keeps it."""
+    files, wish = SITES[name]
+    new = after(files, replace(wish, extender_url=NODE_PORT, tls=None))
+    plain = replace(wish, extender_url=None, tls=None, is_replacing=is_replacing)
+    site, changes = installation(new, plain)
+
+    assert all(one.what.startswith(NOT_SEEN) for one in node_faults(new, plain, []))
+    assert [change for change in changes if change.new != change.old] == []
+    ignorable = re.sub(r'(ignorable"?: )false', r"\1true", new[site.file])
+    damaged = new | {site.file: ignorable}
+    assert node_faults(damaged, plain, [])[0].what.startswith(f"{site.file}: ignorable of the extender is True")
+    assert NODE_PORT in recognise(damaged, plain).text
+    if site.document in new and site.document != "cluster.yml":
+        document = after(new | {site.document: files.get(site.document, "")}, plain)
+        assert NODE_PORT in document[site.file]
+
+
+def test_the_files_of_tls_that_are_there_stay() -> None:
+    """With the URL; they are mounted already, each by itself or in a folder. Another URL brings its own."""
+    files, wish = SITES["kubeadm 1.30"]
+    whole = Tls("/etc/g/ca.crt", "/etc/g/a.crt", "/etc/g/a.key")
+    new = after(files | {"/etc/g/a.crt": "", "/etc/g/a.key": ""}, replace(wish, tls=whole))
+    site, changes = installation(new, Wish())
+
+    assert changes == []
+    assert site.wish.tls == whole
+    assert node_faults(new, Wish(), [("kube-scheduler", f"--config={CONFIG}")]) == []
+    again = after(new | {MANIFEST: files[MANIFEST]}, Wish())
+    assert again[MANIFEST] == new[MANIFEST]
+    assert "tlsConfig" not in after(new, Wish(extender_url=NODE_PORT))[CONFIG]
+
+
+def test_a_file_that_trusts_every_extender_is_a_fault() -> None:
+    """The advice keeps the URL."""
+    url = "https://10.0.0.9:12345/gpushare-scheduler"
+    new = after(kubeadm(), Wish())
+    new[CONFIG] = new[CONFIG].replace("http://127.0.0.1:12345/gpushare-scheduler", url)
+
+    assert [(one.what, one.fix) for one in node_faults(new, Wish(), [])] == [
+        (
+            f"{CONFIG}: kube-scheduler trusts whatever answers at {url}, as the extender has no caFile",
+            f"run gpushare-setup apply --extender-url={url} --extender-ca-file=FILE",
+        )
+    ]
+
+
+def test_a_persons_file_loses_the_extender_at_its_url() -> None:
+    """A removal needs no URL, and the advice to apply has the flags of the check."""
+    files = kubeadm(flags=OWN.format("config")) | {OWN_PATH: OWN_TEXT}
+    new = after(files, Wish(extender_url=NODE_PORT))
+    left = new | {change.path: change.new for change in removal(new, Wish())[1]}
+    wish = Wish(extender_url=URL, flags=f" --extender-url={URL}")
+    fixes = {one.fix for one in node_faults(new, wish, [])}
+
+    assert left == files
+    assert fixes == {f"run gpushare-setup apply --extender-url={URL}"}
+    replaced = after(new, Wish(is_replacing=True))
+    assert NODE_PORT in replaced[CONFIG]
 
 
 @pytest.mark.parametrize("minor", [18, 30])
