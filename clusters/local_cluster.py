@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import operator
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from clusters.api import admission_policies, program_pod
+from clusters.api import admission_policies, exchanges, program_pod
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.certificates import KeyPair
 from clusters.api.node_operations import announce_cards
@@ -126,6 +127,9 @@ class LocalCluster:
         for node in self._nodes.values():
             await self._start_node(node)
         self._port = free_port()
+        exchanges.pass_on(
+            exchanges.Begun(self.control_plane.url.partition("://")[2], self.extender_url(), self._target.users)
+        )
         plugins = (self._equip(name) for name in self._nodes if self._has_cards(name))
         extenders = (self.launch(EXTENDER) for _ in self._target.programs & {EXTENDER})
         await all_or_none(*extenders, *plugins)
@@ -216,6 +220,7 @@ class LocalCluster:
 
     async def fake_nvml(self, node: str, *arguments: str) -> str:
         """See the seam."""
+        exchanges.pass_on(exchanges.Injected(time.monotonic(), self._node(node).folder, arguments))
         return await self._node(node).fake_nvml(*arguments)
 
     def kubelet_folder(self, node: str) -> Path:

@@ -174,6 +174,16 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             extenders = [{key: value for key, value in one.items() if key not in undeclared} for one in extenders]
         return {**configuration, "extenders": extenders}
 
+    @property
+    def users(self) -> dict[str, str]:
+        """The user of each program that has an account of its own, with the program's name."""
+        programs = {EXTENDER: self.extender_or_none, DEVICE_PLUGIN: self.device_plugin_or_none}
+        return {
+            f"system:serviceaccount:{one.account.replace('/', ':')}": name
+            for name, one in programs.items()
+            if one is not None and one.account
+        }
+
     def _program(self, name: str, found: Program | None) -> Program:
         if found is None:
             raise ClusterError(f"target {self.name} has no {name}")

@@ -20,6 +20,7 @@ from e2e import (
     kept_cluster,
     promises,
     real_kubelets,
+    run_judge,
     short_failures,
     summary,
     target_capabilities,
@@ -99,6 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(time_limits)
     config.pluginmanager.register(summary)
     config.pluginmanager.register(whole_cluster.WholeCluster(config), whole_cluster.NAME)
+    config.pluginmanager.register(run_judge.RunJudge(), run_judge.NAME)
     site_options.check(config)
     config.pluginmanager.register(site_results.SiteResults(config, _HERE / "onsite"), site_results.NAME)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)

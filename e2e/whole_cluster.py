@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 
+from clusters.api import exchanges
 from clusters.api.api_client import Object
 from clusters.api.connection import Connection
 from clusters.api.resources import NODES, PODS
@@ -91,20 +92,31 @@ class WholeCluster:
         self._verdicts: dict[str, Mapping[str, str]] = {}
 
     def pytest_configure(self) -> None:
-        """Listen to the calls."""
+        """Listen to the calls, and to the commands to simulated cards."""
         LISTENERS.append(self.take_call)
+        exchanges.LISTENERS.append(self.take_event)
 
     def pytest_unconfigure(self) -> None:
         """Listen no longer."""
         LISTENERS.remove(self.take_call)
+        exchanges.LISTENERS.remove(self.take_event)
 
     def take_call(self, call: PluginCall) -> None:
-        """Judge a call; the kubelet that notes it has no part in the crash of a rule."""
+        """Judge a call."""
         if call.resource in _JUDGED:
-            try:
-                self._judge.take(call)
-            except UnknownError as error:
-                self._crash = error
+            self._take(call)
+
+    def take_event(self, event: exchanges.Event) -> None:
+        """Take a command to simulated cards."""
+        if isinstance(event, exchanges.Injected):
+            self._take(event)
+
+    def _take(self, entry: Entry) -> None:
+        """The kubelet that notes a call has no part in the crash of a rule."""
+        try:
+            self._judge.take(entry)
+        except UnknownError as error:
+            self._crash = error
 
     def call_findings(self) -> list[Finding]:
         """Those about the calls so far. Raises UnknownError if a rule failed in itself."""

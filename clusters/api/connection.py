@@ -8,6 +8,7 @@ import json
 import re
 import ssl
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -166,11 +167,12 @@ class Connection:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """The whole answer, whatever its status. Raises TransportError."""
+        begun = time.monotonic()
         async with self.stream(method, path, content=content, params=params, headers=headers) as response:
             answer = Answer(response.status_code, response.headers, await response.read())
         if not self.url:
             # Whole URLs are those of programs; an API server's paths follow its own.
-            note(f"{method} {path}", content, answer.status_code, answer.content)
+            note(f"{method} {path}", content, answer.status_code, answer.content, begun)
         return answer
 
     @asynccontextmanager

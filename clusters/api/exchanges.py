@@ -1,13 +1,77 @@
-"""The questions to the programs under test, with their answers, for reports of failures: a logger that is off by default."""
+"""The questions to the programs under test, and the writes of the embedded API server, for reports and judges that listen."""
 
 from __future__ import annotations
 
-import logging
-from typing import Final
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
-LOG: Final = logging.getLogger("clusters.exchanges")
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One question to a program, and its answer."""
+
+    begun: float
+    """Seconds of the monotonic clock, as ``at``."""
+    at: float
+    """When the answer was there."""
+    asked: str
+    """The method with its place."""
+    question: Any
+    """None without a body."""
+    code: int | str
+    answer: Any
 
 
-def note(asked: str, question: object, code: object, answer: object) -> None:
-    """One exchange: the method with its place, the question if it has a body, and the answer with its code."""
-    LOG.debug("%s %s -> %s %s", asked, question, code, answer)
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One object that the embedded API server wrote for a user."""
+
+    at: float
+    server: str
+    """Host and port."""
+    user: str
+    kind: str
+    """The resource's name in paths: ``pods``."""
+    old: Mapping[str, Any] | None
+    """None for an object that was created."""
+    new: Mapping[str, Any] | None
+    """None for one that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A cluster whose programs start now."""
+
+    server: str
+    """Host and port of its API server."""
+    extender_url: str
+    accounts: Mapping[str, str]
+    """The user of each program that has an account of its own: ``extender``, ``device_plugin``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A command that changed the simulated cards of a node."""
+
+    at: float
+    folder: Path
+    """The node's."""
+    words: tuple[str, ...]
+
+
+Event = Exchange | Written | Begun | Injected
+LISTENERS: Final[list[Callable[[Event], None]]] = []
+
+
+def note(asked: str, question: object, code: int | str, answer: object, begun: float = 0.0) -> None:
+    """Pass on an exchange that has just ended."""
+    pass_on(Exchange(begun, time.monotonic(), asked, question, code, answer))
+
+
+def pass_on(event: Event) -> None:
+    """Pass it on to those that listen."""
+    for listener in LISTENERS:
+        listener(event)

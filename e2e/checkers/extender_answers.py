@@ -99,8 +99,8 @@ def is_refusal(asked: Asked) -> bool:
 
 def _binds(state: State, entry: Entry) -> Iterator[tuple[Asked, Object]]:
     """Each bind that was asked for, with its pod as a later look shows it."""
-    for asked in state.asked if isinstance(entry, Listed) else ():
-        if asked.path == spec.BIND and isinstance(asked.question, Mapping):
+    for asked in state.binds if isinstance(entry, Listed) else ():
+        if isinstance(asked.question, Mapping):
             pod = state.pods.get(str(asked.question.get("PodUID")))
             if pod is not None:
                 yield asked, pod

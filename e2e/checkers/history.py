@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
+from clusters.api.exchanges import Injected, Written
 from clusters.kubelet.plugin_calls import Place, PluginCall
+from e2e import spec
 
 Object = Mapping[str, Any]
 
@@ -64,6 +67,8 @@ class Asked:
     question: Any
     answer: Any
     status: int = 200
+    begun: float = 0.0
+    """When it was asked, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Told:
     containers: Sequence[Mapping[str, str]]
 
 
-Entry = Listed | Change | Cards | Asked | Told | PluginCall
+Entry = Listed | Change | Cards | Asked | Told | PluginCall | Written | Injected
 
 
 @dataclass(slots=True)
@@ -89,11 +94,15 @@ class State:
     """By node."""
     told: dict[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     """By the pod's uid."""
-    asked: list[Asked] = field(default_factory=list)
+    touched: dict[str, float] = field(default_factory=dict)
+    """When the API server last wrote a node's cards or amounts, or one of its pods."""
+    binds: list[Asked] = field(default_factory=list)
     streams: set[Place] = field(default_factory=set)
     """Those of whose plugin the stream of lists is open."""
     announced: dict[Place, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     """The ids of a plugin's lists, and since when each is not announced as healthy."""
+    injected: dict[Path, list[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(list))
+    """The commands to a node's simulated cards since all were announced as healthy, by the node's folder."""
     used: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The nodes that the pods of each namespace have used so far."""
 
@@ -113,10 +122,33 @@ class State:
                 self.cards[entry.node] = entry.cards
             case Told():
                 self.told[entry.uid] = entry.containers
-            case Asked():
-                self.asked.append(entry)
+            case Asked(path=spec.BIND):
+                self.binds.append(entry)
+            case Written() | PluginCall() | Injected():
+                self._take_event(entry)
+
+    def _take_event(self, entry: Written | PluginCall | Injected) -> None:
+        match entry:
+            case Injected():
+                self.injected[entry.folder].append(entry.words)
             case PluginCall(method="ListAndWatch"):
                 self._take_list(entry)
+            case Written(kind="pods"):
+                self._write(self.pods, "uid", entry)
+                self._touch(entry, lambda pod: pod["spec"].get("nodeName", ""))
+            case Written(kind="nodes"):
+                self._write(self.nodes, "name", entry)
+                if _cards_of(entry.old) != _cards_of(entry.new):
+                    self._touch(entry, lambda node: node["metadata"]["name"])
+
+    def _write(self, known: dict[str, Object], key: str, entry: Written) -> None:
+        if entry.old is not None:
+            known.pop(entry.old["metadata"][key], None)
+        if entry.new is not None:
+            known[entry.new["metadata"][key]] = entry.new
+
+    def _touch(self, entry: Written, place: Callable[[Object], str]) -> None:
+        self.touched.update({place(item): entry.at for item in (entry.old, entry.new) if item is not None})
 
     def _take_list(self, entry: PluginCall) -> None:
         place = entry.place
@@ -124,6 +156,8 @@ class State:
             self.streams.discard(place)
             return
         self.streams.add(place)
+        if all(device.health == "Healthy" for device in entry.answer.devices):
+            self.injected.pop(place[0].parent, None)
         healthy = {device.ID for device in entry.answer.devices if device.health == "Healthy"}
         known = self.announced[place]
         ids = known.keys() | {device.ID for device in entry.answer.devices}
@@ -140,6 +174,13 @@ def _change(known: dict[str, Object], key: str, change: Change) -> None:
         known.pop(key, None)
     else:
         known[key] = change.item
+
+
+def _cards_of(node: Object | None) -> tuple[Any, ...]:
+    if node is None:
+        return ()
+    status = node.get("status", {})
+    return node["metadata"].get("annotations"), status.get("capacity"), status.get("allocatable")
 
 
 def name_of(pod: Object) -> str:

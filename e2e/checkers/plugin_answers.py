@@ -15,6 +15,9 @@ from e2e.checkers.right_card import OTHER_MEANS
 # Limits of a kubelet: the bytes of one message, and the characters of one id.
 _MESSAGE_BYTES: Final = 4 * 1024 * 1024
 _ID_CHARACTERS: Final = 63
+_VERSION: Final = "v1beta1"
+# NVIDIA's own plugin ignores these: the fault is the program's.
+_OF_APPLICATIONS: Final = ("13", "31", "43", "45", "68", "109")
 
 
 def sound_lists(_: State, entry: Entry) -> Iterator[Finding]:
@@ -27,6 +30,26 @@ def sound_lists(_: State, entry: Entry) -> Iterator[Finding]:
             yield _finding("list", call, f"{twice} of its ids are there before")
         if long := [one for one in ids if len(one) > _ID_CHARACTERS]:
             yield _finding("list", call, f"{long[0]} has more than {_ID_CHARACTERS} characters")
+
+
+def sound_registrations(_: State, entry: Entry) -> Iterator[Finding]:
+    """Each registration has the version of the protocol and the name of a socket in the kubelet's folder."""
+    if isinstance(entry, PluginCall) and entry.method == "Register" and entry.question is not None:
+        version, endpoint = entry.question.version, entry.question.endpoint
+        if version != _VERSION:
+            yield _finding("registration", entry, f"its version is {version!r}, a kubelet takes {_VERSION}")
+        if not endpoint or "/" in endpoint:
+            yield _finding("registration", entry, f"its endpoint {endpoint!r} is no name of a file")
+
+
+def ignored_xids(state: State, entry: Entry) -> Iterator[Finding]:
+    """At no instant is an id unhealthy on a node whose cards had nothing but Xids of applications."""
+    for call in _calls(entry, "ListAndWatch"):
+        words = state.injected.get(call.socket.parents[1])
+        if words and all(one[:1] == ("xid",) and one[-1] in _OF_APPLICATIONS for one in words):
+            unhealthy = [device.ID for device in call.answer.devices if device.health != "Healthy"]
+            for one in unhealthy[:1]:
+                yield _finding("ignored Xid", call, f"{one} is not healthy after Xid {words[-1][-1]} of an application")
 
 
 def ended_streams(state: State, entry: Entry) -> Iterator[Finding]:
@@ -83,7 +106,9 @@ def ids_held_once(_: State, entry: Entry) -> Iterator[Finding]:
                     yield Finding("held ids", call.at, f"{container.name} holds {key[1]} of {holder}", name, call.node)
 
 
-PLUGIN_RULES: Final = (sound_lists, ended_streams, fit_preferences, granted_ids, named_cards, ids_held_once)
+PLUGIN_RULES: Final = (
+    sound_lists, sound_registrations, ignored_xids, ended_streams, fit_preferences, granted_ids, named_cards, ids_held_once,
+)  # fmt: skip
 
 
 def _calls(entry: Entry, method: str) -> Iterator[PluginCall]:

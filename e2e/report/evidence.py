@@ -6,7 +6,6 @@ import ast
 import contextlib
 import difflib
 import inspect
-import logging
 import pprint
 from collections import deque
 from collections.abc import Generator, Iterable, Mapping
@@ -17,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from clusters.api.exchanges import LOG
+from clusters.api.exchanges import LISTENERS, Event, Exchange
 from clusters.api.waiting import NotReachedError
 from clusters.processes.program import LAUNCHED
 from e2e.report.markup import readable
@@ -38,33 +37,29 @@ _BESIDE: Final = frozenset({"etcd", "kube-apiserver", "kube-controller-manager",
 _RELATIONS: Final = {"in": "with {}", "not in": "without {}"}
 
 
-class Recorder(logging.Handler):
-    """Keeps the last exchanges, as a log handler, and makes the evidence, as pytest's hooks: register it as a plugin."""
+class Recorder:
+    """Keeps the last exchanges, and makes the evidence, as pytest's hooks: register it as a plugin."""
 
     def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self._exchanges: deque[tuple[Any, ...]] = deque(maxlen=_LAST_EXCHANGES)
+        self._exchanges: deque[Exchange] = deque(maxlen=_LAST_EXCHANGES)
         self._compared: tuple[CodeType | None, Any, str, Any] | None = None
         self._log_sizes: dict[Path, int] = {}
 
     def pytest_sessionstart(self) -> None:
-        """Listen to the exchanges, and keep them out of the run's log."""
-        LOG.setLevel(logging.DEBUG)
-        LOG.propagate = False
-        LOG.addHandler(self)
+        """Listen to the exchanges."""
+        LISTENERS.append(self.take)
 
     def pytest_sessionfinish(self) -> None:
         """Listen no longer."""
-        LOG.removeHandler(self)
-        LOG.propagate = True
-        LOG.setLevel(logging.NOTSET)
+        LISTENERS.remove(self.take)
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keep the arguments unformatted, as most are of cases that pass; of a question that is repeated keep the last answer."""
-        if isinstance(record.args, tuple):
-            if self._exchanges and self._exchanges[-1][:2] == record.args[:2]:
+    def take(self, event: Event) -> None:
+        """Keep an exchange unformatted, as most are of cases that pass; of a question that is repeated keep the last answer."""
+        if isinstance(event, Exchange):
+            last = self._exchanges[-1] if self._exchanges else None
+            if last is not None and (last.asked, last.question) == (event.asked, event.question):
                 self._exchanges.pop()
-            self._exchanges.append(record.args)
+            self._exchanges.append(event)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
@@ -171,12 +166,12 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else pprint.pformat(value, width=_WIDTH, sort_dicts=False)
 
 
-def _exchange(parts: tuple[Any, ...]) -> str:
-    asked, question, code, answer = (
-        one.decode(errors="replace") if isinstance(one, bytes) else str(one) for one in parts
+def _exchange(one: Exchange) -> str:
+    question, answer = (
+        part.decode(errors="replace") if isinstance(part, bytes) else str(part) for part in (one.question, one.answer)
     )
     question = "" if question == "None" else f"\n{_shortened(question, _LONGEST_OF_AN_EXCHANGE)}"
-    return readable(f"{asked}{question}\n-> {code} {_shortened(answer, _LONGEST_OF_AN_EXCHANGE)}")
+    return readable(f"{one.asked}{question}\n-> {one.code} {_shortened(answer, _LONGEST_OF_AN_EXCHANGE)}")
 
 
 def _shortened(text: str, longest: int = _LONGEST) -> str:

@@ -17,7 +17,7 @@ from clusters.embedded.apiserver.access_reviews import AccessReviews
 from clusters.embedded.apiserver.api_objects import without_nulls
 from clusters.embedded.apiserver.api_routes import BINDINGS, PROCESS_SUBRESOURCES, Route, route_of
 from clusters.embedded.apiserver.api_verbs import Verbs
-from clusters.embedded.apiserver.authentication import Headers, User
+from clusters.embedded.apiserver.authentication import ANONYMOUS, Headers, User
 from clusters.embedded.apiserver.authorization import Access
 from clusters.embedded.apiserver.discovery import document, health, is_below_a_group, openapi
 from clusters.embedded.apiserver.field_validation import check_fields
@@ -66,6 +66,8 @@ class ApiServer:
     def __init__(
         self, writes: Writes, watches: Watches, logs: PodLogs, access: Access, tokens: ServiceAccountTokens
     ) -> None:
+        self.user = ANONYMOUS
+        """The user of the last request, so of each change that is made now: a verb waits for nothing."""
         self._access = access
         self._tokens = tokens
         self._reviews = AccessReviews(access.authorizer, writes.now)
@@ -135,6 +137,7 @@ class ApiServer:
             raise method_not_allowed()
         view = view_of(request)
         request, warnings = check_fields(request, route)
+        self.user = request.user
         answer = verb(request, route)
         return shown(answer, view, self._writes.clock) if request.method == "GET" else warned(answer, warnings)
 

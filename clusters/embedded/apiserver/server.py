@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from clusters.api import exchanges
 from clusters.api.certificates import Authority
 from clusters.api.resources import ALL, EVENTS, EVENTS_V1
 from clusters.embedded.apiserver import api_snapshot
@@ -30,7 +32,7 @@ from clusters.embedded.apiserver.bootstrap import bootstrap
 from clusters.embedded.apiserver.events import as_core, as_v1
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
-from clusters.embedded.apiserver.store import Store, Version
+from clusters.embedded.apiserver.store import Change, Store, Version
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Surroundings, Writes
 from clusters.processes.http_server import HttpServer
@@ -87,6 +89,7 @@ class EmbeddedApi:
         access = Access(authenticator, Authorizer(self.store))
         self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts)
         self.address = ""
+        self.store.note = self._note
         self._server: HttpServer | None = None
         bootstrap(self.store, self.writes)
         # No client can have seen what was before.
@@ -119,6 +122,12 @@ class EmbeddedApi:
         """Begin with the state that was saved in a file, before ``start``. Raises SnapshotError."""
         api_snapshot.load(self.store, path)
         bootstrap(self.store, self.writes)
+
+    def _note(self, change: Change) -> None:
+        if exchanges.LISTENERS:
+            old, new = (None if one is None else one.item for one in (change.old, change.new))
+            kind, user = change.last.resource.plural, self._app.user.name
+            exchanges.pass_on(exchanges.Written(time.monotonic(), self.address, user, kind, old, new))
 
     def _tls(self) -> ssl.SSLContext:
         """Our certificate; a client may show one of our authority."""

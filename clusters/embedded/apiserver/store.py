@@ -110,6 +110,8 @@ class Store:
         self, resources: Iterable[Resource], *, history: int, versions: Mapping[Resource, Version] | None = None
     ) -> None:
         self.version = 1
+        self.note: Callable[[Change], None] = lambda _: None
+        """Called with each change."""
         self._history = history
         self._versions = dict(versions or {})
         self._collections = {resource: Collection() for resource in resources if resource not in self._versions}
@@ -219,6 +221,7 @@ class Store:
         # Cutting a little at a time would copy the list with every write.
         if len(changes) > 2 * self._history:
             del changes[: -self._history]
+        self.note(change)
         for wake in collection.wakers:
             wake()
 

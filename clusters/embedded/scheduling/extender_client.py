@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -150,6 +151,7 @@ class ExtenderClient:
 
     async def _post(self, verb: str, content: bytes) -> bytes:
         url = f"{self.configuration.url_prefix.rstrip('/')}/{verb}"
+        begun = time.monotonic()
         try:
             async with (
                 asyncio.timeout(self.configuration.timeout_seconds),
@@ -162,7 +164,7 @@ class ExtenderClient:
                 ) as response,
             ):
                 body = await response.read() if response.status == 200 else b""
-                note(f"POST {url}", content, response.status, body)
+                note(f"POST {url}", content, response.status, body, begun)
                 if response.status != 200:
                     raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status}")
                 return body

@@ -1,0 +1,203 @@
+"""The extender's answers to a scheduler against the messages of Kubernetes, and its choices against the API. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from e2e import spec
+from e2e.checkers.extender_answers import book_adds_up, book_differs
+from e2e.checkers.history import Asked, Entry, Object, State, name_of
+from e2e.checkers.judgement import Finding
+from e2e.checkers.overcommit import booked_in_api, holds_a_node, shares_or_none
+from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
+from e2e.site.node_cards import UnreadableError, averaged, described
+
+REFUSED: Final = "refused with room"
+# A program reads a change some time after it was written; on a busy machine that takes longer.
+LAG_SECONDS: Final = 2.0
+_HIGHEST_SCORE: Final = 10
+_WISHES: Final = ("gpushare.aliyun.com/", spec.POD_ALLOCATION)
+_SLOTS: Final = "slots"
+
+
+class _Question(msgspec.Struct, rename="pascal"):
+    pod: dict[str, Any]
+    node_names: list[str]
+
+
+class _Nodes(msgspec.Struct):
+    items: list[dict[str, Any]] | None = None
+
+
+class _Filtered(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    """k8s.io/kube-scheduler/extender/v1, ExtenderFilterResult."""
+
+    nodes: _Nodes | None = None
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, str] | None = None
+    failed_and_unresolvable_nodes: dict[str, str] | None = None
+    error: str = ""
+
+    @property
+    def passed(self) -> list[str]:
+        """The names of the nodes that may hold the pod."""
+        if self.node_names is not None:
+            return self.node_names
+        return [one["metadata"]["name"] for one in (self.nodes and self.nodes.items) or ()]
+
+
+class _Score(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    """HostPriority there."""
+
+    host: str
+    score: int
+
+
+class _Bound(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
+    """ExtenderBindingResult there."""
+
+    error: str = ""
+
+
+_ANSWERS: Final[Mapping[str, Any]] = {spec.FILTER: _Filtered, spec.PRIORITIZE: list[_Score], spec.BIND: _Bound}
+
+
+def sound_messages(_: State, entry: Entry) -> Iterator[Finding]:
+    """An answer has the fields of its message, each node that was asked about has one answer, and a score is from 0 to 10."""
+    if not isinstance(entry, Asked) or entry.status != 200 or entry.path not in _ANSWERS:
+        return
+    question = _read(entry.question, _Question)
+    if question is None and entry.path != spec.BIND:
+        # A stranger's, or one with whole nodes.
+        return
+    try:
+        answer = msgspec.convert(entry.answer, _ANSWERS[entry.path])
+    except msgspec.ValidationError as error:
+        yield Finding("message", entry.at, f"the extender's answer to {entry.path} is none of Kubernetes: {error}")
+        return
+    if (given := _answers(answer)) is not None and question is not None:
+        yield from _not_once(entry, Counter(question.node_names), given)
+    for one in answer if isinstance(answer, list) else ():
+        if not 0 <= one.score <= _HIGHEST_SCORE:
+            yield Finding("message", entry.at, f"its score is {one.score}", node=one.host)
+
+
+def _not_once(entry: Asked, asked: Counter[str], given: Counter[str]) -> Iterator[Finding]:
+    for node in sorted(asked | given):
+        # A name that was asked about twice may be answered once.
+        if not bool(asked[node]) <= given[node] <= asked[node]:
+            text = f"{entry.path} has {given[node]} answers about it, {asked[node]} are expected"
+            yield Finding("message", entry.at, text, node=node)
+
+
+def _answers(answer: Any) -> Counter[str] | None:
+    """How many answers there are about each node; None for a refusal as a whole, and for a bind."""
+    match answer:
+        case _Filtered(error=""):
+            return Counter(
+                [*answer.passed, *(answer.failed_nodes or ()), *(answer.failed_and_unresolvable_nodes or ())]
+            )
+        case list():
+            return Counter(one.host for one in answer)
+    return None
+
+
+def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
+    """A node passes the filter if a card of it has room by the API, and only then. Nodes that have just changed are not judged.
+
+    Nor are pods with wishes, which other rules bind, and nodes with a pod of which the API does not show the card.
+    """
+    if not isinstance(entry, Asked) or entry.path != spec.FILTER or entry.status != 200:
+        return
+    question, answer = _read(entry.question, _Question), _read(entry.answer, _Filtered)
+    if question is None or answer is None or answer.error or not _is_plain(question.pod, state):
+        return
+    for name in sorted(set(question.node_names)):
+        node = state.nodes.get(name)
+        if node is None or not _is_settled(state, name, entry):
+            continue
+        pods = [pod for pod in state.pods.values() if pod["spec"].get("nodeName") == name]
+        has_room = _has_room(question.pod, node, pods)
+        if has_room is None or has_room == (name in answer.passed):
+            continue
+        asks = f"{units_of(question.pod)} units of {name_of(question.pod)}"
+        if has_room:
+            why = (answer.failed_nodes or {}).get(name) or (answer.failed_and_unresolvable_nodes or {}).get(name)
+            yield Finding(REFUSED, entry.at, f"a card has room for the {asks}: {why}", node=name)
+        else:
+            yield Finding("passed without room", entry.at, f"no card has room for the {asks}", node=name)
+
+
+def settled_book(state: State, entry: Entry) -> Iterator[Finding]:
+    """Every answer with the book is the API's for each node that has not just changed."""
+    if isinstance(entry, Asked) and entry.path == spec.INSPECT and state.nodes:
+        for one in (*book_adds_up(state, entry), *book_differs(state, entry)):
+            pods = [pod for pod in state.pods.values() if pod["spec"].get("nodeName") == one.node]
+            if one.rule == "book adds up" or (_is_settled(state, one.node, entry) and all(map(_is_certain, pods))):
+                yield one
+
+
+def _is_settled(state: State, node: str, asked: Asked) -> bool:
+    """Had the extender the time to read all changes of the node before it was asked?"""
+    return (asked.begun or asked.at) - state.touched.get(node, -LAG_SECONDS) >= LAG_SECONDS
+
+
+def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:
+    """Has a card of the node room for the pod? None if the API does not show it."""
+    annotations = node["metadata"].get("annotations") or {}
+    try:
+        cards = described(node) or averaged(node)
+    except UnreadableError:
+        return None
+    if not cards.cards or spec.NODE_OVERUSE in annotations or any(not _is_certain(one) for one in pods):
+        return None
+    name = node["metadata"]["name"]
+    booked, taken = booked_in_api(pods), _slots_taken(pods)
+    needed, slots = units_of(pod), slots_of(pod) if cards.mode == _SLOTS else 0
+    return any(
+        card.healthy
+        and card.units - booked.get((name, index), 0) >= needed
+        and (not slots or card.slots - taken[index] >= slots)
+        for index, card in cards.cards.items()
+    )
+
+
+def _slots_taken(pods: list[Object]) -> Counter[int]:
+    taken: Counter[int] = Counter()
+    for pod in pods:
+        for index in (shares_or_none(pod) or {}) if holds_a_node(pod) else ():
+            taken[index] += slots_of(pod)
+    return taken
+
+
+def _is_plain(pod: Object, state: State) -> bool:
+    """Does the pod ask for card memory, without a wish and without a card?"""
+    known = state.pods.get(pod["metadata"].get("uid", ""), pod)
+    annotations = {**(pod["metadata"].get("annotations") or {}), **(known["metadata"].get("annotations") or {})}
+    try:
+        asks = units_of(pod) > 0
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
+    has_wish = any(name.startswith(_WISHES) for name in annotations)
+    return asks and not has_wish and spec.POD_INDEX not in annotations and not known["spec"].get("nodeName")
+
+
+def _is_certain(pod: Object) -> bool:
+    """Does the API show which card the pod holds? It does not for one by hand, nor for a failed one that still has a container."""
+    if not gpu_containers(pod):
+        return True
+    if not holds_a_node(pod):
+        statuses = [one.get("state") or {} for one in pod["status"].get("containerStatuses") or ()]
+        return not any("running" in one for one in statuses)
+    return len(shares_or_none(pod) or {}) == 1
+
+
+def _read(value: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return None
