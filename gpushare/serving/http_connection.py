@@ -119,6 +119,7 @@ class HttpConnection(asyncio.Protocol):
     def end_arrival(self) -> None:
         """The handshake has ended: without it there is no connection."""
         if self._arriving is not None:
+            self._parser = None
             self._connections.remove(self)
 
     def waits_longer_than(self, idle: float, transfer: float) -> bool:

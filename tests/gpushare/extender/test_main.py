@@ -17,7 +17,9 @@ import pytest
 
 from gpushare.errors import UsageError
 from gpushare.serving.http_edge import listen
-from tests.servers import kubeconfig
+from load.readings import mib
+from tests.gpushare.serving.test_http_edge import Authority
+from tests.servers import kubeconfig, until
 
 PROGRAM = str(Path(sys.executable).parent / "gpushare-extender")
 # The checkout under test, if another one is installed.
@@ -176,3 +178,21 @@ def test_idle_connections_keep_no_caller_out(no_server: str) -> None:
 
     assert (answer, program.returncode, "Traceback" in errors) == (b"HTTP/1.1 200 OK", 0, False)
     assert "cannot accept a connection" not in errors
+
+
+async def test_memory_of_silent_callers_goes_back(no_server: str, tmp_path: Path) -> None:
+    """800 connections whose TLS never begins take more than 30 MiB, and leave at most 20 MiB behind them."""
+    files = Authority(tmp_path).files()
+    tls = "--tls-cert-file", files.certificate, "--tls-private-key-file", files.key, "--client-ca-file", files.client_ca
+    with start("--address", "127.0.0.1", *tls, PORT="0", KUBECONFIG=no_server) as program:
+        port, before = port_of(program), mib(program.pid, "VmRSS")
+        with contextlib.ExitStack() as stack:
+            stack.callback(program.terminate)
+            with contextlib.ExitStack() as silent:
+                for _ in range(800):
+                    silent.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
+                await until(lambda: mib(program.pid, "VmRSS") > before + 30, "memory of callers")
+            await until(lambda: mib(program.pid, "VmRSS") < before + 20, "memory without callers", seconds=60)
+        program.communicate(timeout=300)
+
+    assert program.returncode == 0

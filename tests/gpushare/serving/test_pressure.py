@@ -21,6 +21,7 @@ from unittest.mock import Mock
 import pytest
 
 from gpushare.bounds import Bound
+from gpushare.serving import http_edge
 from gpushare.serving.http_connection import Answer, HttpConnection
 from gpushare.serving.http_edge import HttpEdge, Limits, listen, load_tls
 from gpushare.serving.open_connections import Connections
@@ -106,6 +107,36 @@ async def test_an_aborted_upload_is_freed(tmp_path: Path, is_secured: bool) -> N
             await until(is_alive)
             writer.transport.abort()
             await until(lambda: not is_alive())
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("text", [b"", b"GET / HTTP/1.1\r\n\r\n"], ids=["silence", "no TLS"])
+async def test_a_failed_handshake_is_freed(tmp_path: Path, text: bytes) -> None:
+    """A handshake that fails is freed with its connection, and not when Python's collector runs."""
+    before = weakref.WeakSet(connections_alive())
+    async with serving(tls=load_tls(Authority(tmp_path).files())) as served:
+        for _ in range(3):
+            _, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
+            await until(lambda: any(one not in before for one in connections_alive()))
+            writer.write(text)
+            writer.close()
+            await until(lambda: all(one in before for one in connections_alive()))
+
+
+async def test_memory_goes_back_when_many_have_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of many closed connections is given back once, and then not again for a while."""
+    give_back = Mock()
+    monkeypatch.setattr(http_edge, "_GIVE_BACK", give_back)
+    async with serving(Limits(sweep=0.01)) as served:
+        for _ in range(2):
+            async with contextlib.AsyncExitStack() as stack:
+                for _ in range(128):
+                    await stack.enter_async_context(client(served.url))
+                await until(lambda: len(served.edge.connections) == 128)
+            await until(lambda: give_back.called and not len(served.edge.connections))
+        await asyncio.sleep(0.05)
+
+    give_back.assert_called_once_with(0)
 
 
 @pytest.mark.usefixtures("uncollected")
