@@ -30,6 +30,8 @@ TEXT: Final = b"text/plain; charset=utf-8"
 _HEADERS: Final = (b"host", b"origin", b"content-type")
 # A body of these is passed over.
 _WITHOUT_BODY: Final = (b"GET", b"HEAD")
+# A text in more bytes is long: asyncio's TLS passes a write on unless so many bytes of earlier ones wait.
+_SHORT: Final = 64 * 1024
 _BUSY: Final = b"too much is on its way in; ask again\n"
 
 _STATUS_LINES: Final = {
@@ -112,8 +114,8 @@ class HttpConnection(asyncio.Protocol):
         self.since = now()
         self._is_reading = False
         self._is_stalled = False
-        # Bytes of the body that is worked on.
-        self._working = 0
+        # Bytes of the body that is worked on, and of the last answer.
+        self._working = self._answered = 0
         connections.add(self)
 
     def end_arrival(self) -> None:
@@ -167,7 +169,7 @@ class HttpConnection(asyncio.Protocol):
     def send(self, piece: bytes) -> None:
         """A piece of an answer without an end; a client that does not take the last ones misses it."""
         if not self._is_stalled and not self._transport.is_closing():
-            self._transport.write(piece)
+            self._put(piece)
 
     # Called by asyncio
 
@@ -179,7 +181,7 @@ class HttpConnection(asyncio.Protocol):
         self.is_known = self.is_known or bool(transport.get_extra_info("peercert"))
         if not self.is_known:
             self._largest_body = BODY_BYTES_OF_STRANGERS
-        # All that the client does not take is counted, but for one byte: with a limit of 0 asyncio's TLS pauses an empty buffer.
+        # An answer that the client does not take is seen, but for one byte: with a limit of 0 asyncio's TLS pauses an empty buffer.
         self._transport.set_write_buffer_limits(high=1, low=0)
         self.since = self._now()
 
@@ -312,7 +314,7 @@ class HttpConnection(asyncio.Protocol):
     def _count(self) -> None:
         """Count what the client makes us hold: what it has sent, and what it does not take."""
         waiting = sum(len(asked.body) for asked, _ in self._requests)
-        untaken = self._transport.get_write_buffer_size() if self._is_stalled else 0
+        untaken = self._answered if self._is_stalled else 0
         self._connections.hold(self, self._unfinished + len(self._body) + waiting + self._working + untaken)
 
     def _go_on(self) -> None:
@@ -350,7 +352,7 @@ class HttpConnection(asyncio.Protocol):
             return
         is_kept = is_kept and not self._is_closing
         head = _head(answer, is_kept)
-        self._transport.write(head if method == "HEAD" else head + answer.body)
+        self._put(head if method == "HEAD" else head + answer.body)
         self.since = self._now()
         if not is_kept:
             self._is_closing = True
@@ -362,7 +364,19 @@ class HttpConnection(asyncio.Protocol):
         self._is_last, self._audience, self.since = True, audience, self._now()
         self._drop()
         audience.join(self)
-        self._transport.write(_head(answer, is_kept=False) + answer.body)
+        self._put(_head(answer, is_kept=False) + answer.body)
+
+    def _put(self, text: bytes) -> None:
+        """Write it. It is held as a whole until the client has taken it.
+
+        Over TLS a write goes down to the buffer of the socket, of which asyncio says nothing. The next one waits for that buffer to
+        empty, and pauses us: so the last byte of a long text is a write of its own.
+        """
+        self._answered = len(text)
+        if len(text) > _SHORT:
+            self._transport.write(memoryview(text)[:-1])
+            text = text[-1:]
+        self._transport.write(text)
 
     def _read_or_not(self) -> None:
         """No client can make us hold more requests than one read brings."""

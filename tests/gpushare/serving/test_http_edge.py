@@ -72,10 +72,10 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def client(url: str) -> AsyncIterator[Client]:
+async def client(url: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[Client]:
     """One connection to the edge."""
     host, _, port = url.partition("://")[2].partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=tls)
     try:
         yield Client(reader, writer)
     finally:

@@ -279,17 +279,38 @@ async def test_work_over_tls_counts_as_work(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_answers_that_are_not_taken_are_bounded() -> None:
+@pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "TLS"])
+async def test_answers_that_are_not_taken_are_bounded(tmp_path: Path, is_secured: bool) -> None:
     """50 MB each: the client that has not taken its answer for longest is left, and the next one is served."""
-    async with serving(budget(120 * MB)) as served, contextlib.AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(client(served.url)) for _ in range(3)]
-        for number, one in enumerate(clients, 1):
-            await one.send(b"GET /large HTTP/1.1\r\n\r\n")
+    authority = Authority(tmp_path)
+    tls = load_tls(authority.files()) if is_secured else None
+    async with serving(budget(120 * MB), tls) as served, contextlib.AsyncExitStack() as stack:
+        clients = []
+        for number in range(1, 4):
+            context = authority.caller(authority.ca) if is_secured else None
+            clients.append(await stack.enter_async_context(client(served.url, context)))
+            await clients[-1].send(b"GET /large HTTP/1.1\r\n\r\n")
             await until(lambda number=number: len(served.application.came) == number)
-        assert 0 < served.held < 120 * MB
+            assert min(number, 2) * 50 * MB <= served.held < 120 * MB
         assert len((await clients[2].answer())[2]) == 50 * MB
+        await until(lambda: 50 * MB <= served.held < 60 * MB)
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await clients[0].answer()
+        assert len((await clients[1].answer())[2]) == 50 * MB
+        await served.holds(0)
+
+
+async def test_a_last_long_answer_over_tls_is_whole(tmp_path: Path) -> None:
+    """A caller over TLS that wants its connection closed gets all of a long answer."""
+    authority = Authority(tmp_path)
+    async with (
+        serving(tls=load_tls(authority.files())) as served,
+        client(served.url, authority.caller(authority.ca)) as one,
+    ):
+        await one.send(b"GET /large HTTP/1.1\r\nconnection: close\r\n\r\n")
+        await until(lambda: bool(served.application.came))
+        assert len((await one.answer())[2]) == 50 * MB
+        assert await one.is_closed()
 
 
 async def test_a_body_where_none_belongs_is_not_kept() -> None:
