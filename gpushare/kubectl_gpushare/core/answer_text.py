@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from gpushare import wire
 from gpushare.answer_forms import age, counted, printable, table
+from gpushare.extender.core.explain import CARD_SICK
 from gpushare.kubectl_flags import qualified
 from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC, UNKNOWN
+from gpushare.kubectl_gpushare.core.node_rules import SHORT
 
 # Nodes of an explanation, unless all that are described are asked for.
 _NODES: Final = 20
@@ -162,9 +165,20 @@ def _waiting_cards(answer: dict[str, Any], wide: bool, headers: bool) -> str:
 
 def _card_row(node: dict[str, Any], card: dict[str, Any], wide: bool) -> list[object]:
     ended = ", ".join(f"{one['namespace']}/{one['name']} ({one['units']})" for one in card.get("roomIfEnded", ()))
-    reason = node["rule"] or card["reason"] or node["reason"] or "takes it"
-    cells = (node["name"], card["id"], card["model"] or "-", card["free"], card["total"], card["wanted"], reason)
-    return [*cells, ended or "-", card["uuid"] or "-"] if wide else [*cells, ended or "-"]
+    amounts = (card[name] for name in ("free", "total", "wanted"))
+    cells = [node["name"], card["id"], card["model"] or "-", *amounts, _reason(node, card), ended or "-"]
+    return [*cells, card["uuid"] or "-"] if wide else cells
+
+
+def _reason(node: dict[str, Any], card: dict[str, Any]) -> str:
+    """The cause to remove first: that of an unhealthy card lasts whatever the scheduler says of its node.
+
+    kube-scheduler's sum of our resources lacks the card, too, and is no cause of its own there.
+    """
+    if card["reason"] != CARD_SICK:
+        return node["rule"] or card["reason"] or node["reason"] or "takes it"
+    rules = [one for one in node["rule"].split(", ") if not one.startswith(f"{SHORT}{wire.RESOURCE_PREFIX}")]
+    return "; ".join(filter(None, [CARD_SICK, ", ".join(rules)]))
 
 
 def _held_cards(answer: dict[str, Any], wide: bool, headers: bool) -> str:
