@@ -171,11 +171,11 @@ class SiteResults:
             return
         case = msgspec.structs.replace(case, seconds=case.seconds + report.duration)
         if case.verdict != "failed" and (found := _judged(report)) is not None:
-            word, reason = found
+            word, reason, lacks = found
             if word == "failed":
                 reason = self._sentences.get(report.nodeid, reason)
                 word = "not judged" if report.nodeid in self._gaps else word
-            case = msgspec.structs.replace(case, verdict=word, reason=reason)
+            case = msgspec.structs.replace(case, verdict=word, reason=reason, lacks_precondition=lacks)
         self._results[report.nodeid] = case
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
@@ -239,12 +239,12 @@ class SiteResults:
         )
 
 
-def _judged(report: pytest.TestReport) -> tuple[Verdict, str] | None:
-    """The verdict of one phase and its reason; None for one that was only the way to another."""
+def _judged(report: pytest.TestReport) -> tuple[Verdict, str, bool] | None:
+    """The verdict of one phase, its reason, and whether a precondition lacks; None for one that was only the way to another."""
     verdict = verdict_of(report)
     if verdict is None:
         return None
     if verdict.outcome in ("skipped", "not applicable"):
         gap = why_not_judged(verdict.reason)
-        return ("not judged", gap) if gap else ("skipped", verdict.reason)
-    return ("passed" if verdict.outcome == "passed" else "failed"), verdict.reason
+        return "not judged", gap or verdict.reason, not gap
+    return ("passed" if verdict.outcome == "passed" else "failed"), verdict.reason, False

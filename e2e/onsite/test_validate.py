@@ -170,11 +170,13 @@ async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validatio
 
     # The report has to warn of the second plugin.
     assert (code, document["why"]) == (_INCOMPLETE, f"Preflight found other plugins of node {nodes[0]} wrong."), output
-    assert {case["verdict"] for case in document["cases"]} <= {"passed", "skipped"}
+    assert {case["verdict"] for case in document["cases"]} <= {"passed", "not judged"}
+    left_out = [case for case in document["cases"] if case["verdict"] == "not judged"]
     assert await traces(cluster) == before
     assert await left(cluster) == []
     assert {case["node"] for case in document["cases"]} == set(nodes)
-    assert all(case["reason"] for case in document["cases"] if case["verdict"] == "skipped")
+    assert all(case["reason"] and case["lacks_precondition"] for case in left_out)
+    assert "skipped" not in output
 
 
 async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Validation, observer: Observer) -> None:
@@ -191,22 +193,24 @@ async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Val
     results = {case["name"]: case for case in validation.document()["cases"]}
 
     assert await traces(cluster, "tenant-") == before
-    assert {case["verdict"] for case in results.values()} <= {"passed", "skipped", "not judged"}, output
-    assert results[_TOGETHER]["verdict"] == "not judged"
+    assert {case["verdict"] for case in results.values()} <= {"passed", "not judged"}, output
+    assert (results[_TOGETHER]["verdict"], results[_TOGETHER]["lacks_precondition"]) == ("not judged", False)
     assert results[_TOGETHER]["reason"].endswith("has room on its cards for 1 pods of 1 units, and this case needs 2")
 
 
 @pytest.mark.stand_in_only("the original's plugin takes the place of ours")
 @pytest.mark.exhaustive("another plugin is built and judged by all cases")
 async def test_the_originals_plugin_is_judged_fairly(validation: Validation, observer: Observer) -> None:
-    """Cases about what it does not publish are skipped; it fails that of several containers alone, by its defect D2."""
+    """Cases about what it does not publish are not judged; it fails that of several containers alone, by its defect D2."""
     async with in_the_place_of_ours(observer, "a2"):
         code, output = await validation.run("--yes", "--nodes", "a2")
-    names: dict[str, set[str]] = {"passed": set(), "failed": set(), "skipped": set(), "not judged": set()}
-    for case in validation.document()["cases"]:
+    cases = validation.document()["cases"]
+    names: dict[str, set[str]] = {"passed": set(), "failed": set(), "not judged": set()}
+    for case in cases:
         names[case["verdict"]].add(case["name"])
 
-    assert (code, names["failed"], names["not judged"]) == (3, {_CONTAINERS}, set()), output
+    assert (code, names["failed"]) == (3, {_CONTAINERS}), output
+    assert all(case["lacks_precondition"] for case in cases if case["verdict"] == "not judged")
     assert names["passed"] >= {_TOGETHER, _CUDA}
 
 

@@ -9,12 +9,11 @@ import msgspec
 
 from e2e.site.findings import Finding
 
-# Skipped is a case about something that the site has not; not judged is one that might have shown a fault, but could not run.
-Verdict = Literal["passed", "failed", "skipped", "not judged"]
+Verdict = Literal["passed", "failed", "not judged"]
 Judgement = Literal["ok", "wrong", "unknown"]
 NOT_RUN: Final = "not run"
 WHOLE_CLUSTER: Final = "whole cluster"
-_WORST_FIRST: Final[tuple[Verdict, ...]] = ("failed", "not judged", "skipped", "passed")
+_WORST_FIRST: Final[tuple[Verdict, ...]] = ("failed", "not judged", "passed")
 
 
 class PreflightLine(msgspec.Struct, frozen=True):
@@ -39,6 +38,14 @@ class CaseResult(msgspec.Struct, frozen=True):
     verdict: Verdict
     reason: str = ""
     seconds: float = 0.0
+    lacks_precondition: bool = False
+    """It was not judged because it is about something that the site does not have, or that its administrator did not allow; any
+    other such case might have shown a fault, and leaves a gap."""
+
+    @property
+    def leaves_gap(self) -> bool:
+        """Might it have shown a fault, and could not run?"""
+        return self.verdict == "not judged" and not self.lacks_precondition
 
     @property
     def title(self) -> str:
@@ -129,5 +136,7 @@ def pairs_of(*reports: SiteReport) -> list[tuple[str, str]]:
 
 def cells_of(report: SiteReport) -> Mapping[tuple[str, str], CaseResult]:
     """The results by case and node; of a case that ran several times the worst."""
-    worst_last = sorted(report.cases, key=lambda case: _WORST_FIRST.index(case.verdict), reverse=True)
+    worst_last = sorted(
+        report.cases, key=lambda case: (_WORST_FIRST.index(case.verdict), case.lacks_precondition), reverse=True
+    )
     return {(case.name, case.node): case for case in worst_last}

@@ -30,9 +30,11 @@ WARNING: Final = Finding("warning", "version-skew", "programs", "1.2 and 1.3", "
 VOID: Final = frozenset({"meta"})
 
 
-def case(name: str, node: str, verdict: str = "passed", reason: str = "") -> CaseResult:
+def case(
+    name: str, node: str, verdict: str = "passed", reason: str = "", *, lacks_precondition: bool = False
+) -> CaseResult:
     """One result."""
-    return CaseResult(name, node, f"promise of {name}", verdict, reason, 1.5)  # type: ignore[arg-type]
+    return CaseResult(name, node, f"promise of {name}", verdict, reason, 1.5, lacks_precondition)  # type: ignore[arg-type]
 
 
 REPORT: Final = SiteReport(
@@ -60,7 +62,12 @@ REPORT: Final = SiteReport(
         PreflightLine("device plugin", "node a", "ok", "it runs"),
         PreflightLine("MPS", "node b", "unknown", "not seen"),
     ),
-    cases=(case("fills", "a"), case("fills", "b"), case("spreads", "a", "skipped", "one card"), case("binds", "")),
+    cases=(
+        case("fills", "a"),
+        case("fills", "b"),
+        case("spreads", "a", "not judged", "one card", lacks_precondition=True),
+        case("binds", ""),
+    ),
     findings=(WARNING,),
     not_run=("faults: a real card is not broken on purpose",),
     recordings={"a": {"driver": "535.104.05", "cards": [{"model": "t4", "count": 1}]}},
@@ -76,7 +83,7 @@ def changed(**fields: Any) -> SiteReport:
 @pytest.mark.parametrize(
     ("fields", "word", "why"),
     [
-        ({}, "passed", "3 results are good on 2 nodes, 1 skipped, and none is bad."),
+        ({}, "passed", "3 results are good on 2 nodes, 1 not judged, and none is bad."),
         ({"findings": ()}, "passed", "3 results are good"),
         (
             {"cases": (*REPORT.cases, case("holds", "b", "failed"))},
@@ -91,9 +98,13 @@ def changed(**fields: Any) -> SiteReport:
             "Preflight found driver of node b wrong.",
         ),
         ({"cases": (case("fills", "a"),)}, "incomplete", "No case passed on 1 of 2 nodes, first b."),
-        ({"cases": (case("fills", "a"), case("fills", "b", "skipped"))}, "incomplete", "first b."),
         (
-            {"cases": (*REPORT.cases, case("fills", "c", "skipped"))},
+            {"cases": (case("fills", "a"), case("fills", "b", "not judged", lacks_precondition=True))},
+            "incomplete",
+            "first b.",
+        ),
+        (
+            {"cases": (*REPORT.cases, case("fills", "c", "not judged", lacks_precondition=True))},
             "incomplete",
             "No case passed on 1 of 3 nodes, first c.",
         ),
@@ -136,16 +147,26 @@ def test_a_verdict_names_the_nodes_with_simulated_cards() -> None:
 
 
 def test_a_case_that_could_not_be_judged_stands_out() -> None:
-    """The page and the JUnit file show it with its reason, and it differs from a case that was skipped."""
+    """The page and the JUnit file show it with its reason; with a gap the verdict of the whole differs."""
     report = changed(cases=(*REPORT.cases[:2], case("spreads", "a", "not judged", "no room"), REPORT.cases[3]))
     text = Page(to_html(report)).text
     skipped = ElementTree.fromstring(to_junit(report)).find("testsuite[@name='a']/testcase/skipped")
 
     assert "not judged [1]" in text
-    assert "Skipped or not judged" in text
+    assert "Not judged" in text
     assert skipped is not None
     assert skipped.get("message") == "no room"
-    assert "differs: spreads on a: A skipped (one card), B not judged (no room)" in compare_sites(REPORT, report).text
+    assert "differs: the whole: A passed, B incomplete" in compare_sites(REPORT, report).text
+
+
+def test_a_report_of_an_earlier_suite_can_be_read() -> None:
+    """Its word for a case without its precondition was another."""
+    text = to_json(REPORT).replace('"verdict": "not judged"', '"verdict": "skipped"')
+    older = re.sub(r',\s*"lacks_precondition": (true|false)', "", text)
+
+    assert "lacks_precondition" not in older
+    assert from_json(older) == REPORT
+    assert '"skipped"' not in to_json(from_json(older)) + to_html(REPORT)
 
 
 def test_json_is_read_back_as_it_was() -> None:
@@ -223,7 +244,15 @@ def test_the_page_shows_all_that_is_known() -> None:
         "535.104.05",
         "nvidia.com/gpu",
     ]
-    shown = ["it runs", "promise of fills", "skipped [1]", "one card", "not run", "1.2 and 1.3", "finish the roll-out"]
+    shown = [
+        "it runs",
+        "promise of fills",
+        "not judged [1]",
+        "one card",
+        "not run",
+        "1.2 and 1.3",
+        "finish the roll-out",
+    ]
     kept = [
         "faults: a real card is not broken on purpose",
         "model: t4",
@@ -276,7 +305,9 @@ def test_files_of_hostile_texts_can_be_read(tmp_path: Path) -> None:
 def test_equal_verdicts_of_two_reports_are_equal() -> None:
     """Another kind of cluster, other reasons and times make no difference."""
     other = changed(
-        kind="kind", seconds=5.0, cases=(*REPORT.cases[:2], case("spreads", "a", "skipped", "why"), REPORT.cases[3])
+        kind="kind",
+        seconds=5.0,
+        cases=(*REPORT.cases[:2], case("spreads", "a", "not judged", "why", lacks_precondition=True), REPORT.cases[3]),
     )
     outcome = compare_sites(REPORT, other)
 
@@ -288,7 +319,13 @@ def test_equal_verdicts_of_two_reports_are_equal() -> None:
 
 def test_verdicts_that_differ_are_named_with_reasons() -> None:
     """A result that is missing differs as well, and so does the verdict of the whole."""
-    other = changed(cases=(case("fills", "a", "failed", "no room"), case("spreads", "a", "skipped"), case("binds", "")))
+    other = changed(
+        cases=(
+            case("fills", "a", "failed", "no room"),
+            case("spreads", "a", "not judged", lacks_precondition=True),
+            case("binds", ""),
+        )
+    )
     outcome = compare_sites(REPORT, other)
 
     assert outcome.differences == 3

@@ -41,7 +41,7 @@ def to_html(report: SiteReport) -> str:
     sections = (
         ("Cases", _cases(report)),
         ("Findings", [_findings(report)]),
-        ("Skipped or not judged", [_left_out(report)]),
+        ("Not judged", [_left_out(report)]),
         ("Preflight", [_preflight(report)]),
         ("Nodes", [_nodes(report)]),
         ("Site", _site(report)),
@@ -99,7 +99,8 @@ def _cases(report: SiteReport) -> Iterator[Element]:
             result = cells.get((name, node))
             number = f" [{notes.setdefault(result.reason, len(notes) + 1)}]" if result and result.reason else ""
             word = result.verdict if result else NOT_RUN if (name, node) in expected else ""
-            row.append(tag("td", f"{word}{number}", class_=word.replace(" ", "-")))
+            kind = "not-applicable" if result and result.lacks_precondition else word.replace(" ", "-")
+            row.append(tag("td", f"{word}{number}", class_=kind))
         rows.append(row)
     yield _table_or_none(("case", *(node or WHOLE_CLUSTER for node in nodes)), rows)
     if notes:
@@ -119,7 +120,7 @@ def _left_out(report: SiteReport) -> Element:
     nodes_by_reason: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, node in pairs_of(report):
         result = cells.get((name, node))
-        if result is None or result.verdict in ("skipped", "not judged"):
+        if result is None or result.verdict == "not judged":
             reason = (result.reason or "no reason is given") if result else NOT_RUN
             nodes_by_reason[name, reason].append(node or WHOLE_CLUSTER)
     rows: _Rows = [["", "", _text(line)] for line in report.not_run]

@@ -36,10 +36,10 @@ def verdict_of(report: SiteReport) -> SiteVerdict:
         return SiteVerdict("failed", why, simulated)
     if why := next(_gaps(report), ""):
         return SiteVerdict("incomplete", why, simulated)
-    count = {word: sum(case.verdict == word for case in report.cases) for word in ("passed", "skipped")}
+    count = {word: sum(case.verdict == word for case in report.cases) for word in ("passed", "not judged")}
     nodes = len([name for name in columns_of(report) if name])
-    skipped = f", {count['skipped']} skipped" if count["skipped"] else ""
-    why = f"{count['passed']} results are good on {nodes} node{'s' * (nodes > 1)}{skipped}, and none is bad."
+    left_out = f", {count['not judged']} not judged" if count["not judged"] else ""
+    why = f"{count['passed']} results are good on {nodes} node{'s' * (nodes > 1)}{left_out}, and none is bad."
     return SiteVerdict("passed", why, simulated)
 
 
@@ -83,7 +83,7 @@ def _gaps(report: SiteReport) -> Iterator[str]:
     nodes = [name for name in columns_of(report) if name]
     if not nodes:
         yield "No node was validated."
-    if gaps := [case for case in report.cases if case.verdict == "not judged"]:
+    if gaps := [case for case in report.cases if case.leaves_gap]:
         first = f"{gaps[0].title} on {gaps[0].node or 'the cluster'}: {' '.join(gaps[0].reason.split())}"
         yield f"{len(gaps)} of {len(report.cases)} results could not be judged, first {first.rstrip('.')}."
     passed = {case.node for case in report.cases if case.verdict == "passed"}
