@@ -218,6 +218,10 @@ class Observer:
         status = (await self.cluster.api.get(NODES, node))["status"]
         return str((status.get("allocatable") or {}).get(spec.RESOURCE_MEMORY, "0"))
 
+    async def offers_some(self, node: str) -> str:
+        """Wait until pods may use memory of a node; how much, in units."""
+        return await eventually(lambda: self.allocatable(node), lambda seen: seen != "0", f"{node} offers memory")
+
     async def shows(self, node: str, units: str, *, seconds: float = DEFAULT_SECONDS) -> None:
         """Wait until pods may use this number of units of a node."""
         what = f"pods may use {units} units of {node}"

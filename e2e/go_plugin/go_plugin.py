@@ -98,7 +98,8 @@ class GoPlugin(SamplePlugin):
 async def in_the_place_of_ours(observer: Observer, *nodes: str) -> AsyncIterator[Mapping[str, GoPlugin]]:
     """The original's plugin is on these nodes while inside, and ours is not."""
     cluster = observer.cluster
-    offered = {node: await observer.allocatable(node) for node in nodes}
+    # A kubelet that has just restarted offers nothing until ours has registered again.
+    offered = {node: await observer.offers_some(node) for node in nodes}
     plugins = {node: GoPlugin(cluster, node) for node in nodes}
     for node in nodes:
         await cluster.kill("device_plugin", node)
