@@ -127,9 +127,7 @@ class LocalCluster:
         for node in self._nodes.values():
             await self._start_node(node)
         self._port = free_port()
-        exchanges.pass_on(
-            exchanges.Begun(self.control_plane.url.partition("://")[2], self.extender_url(), self._target.users)
-        )
+        exchanges.pass_on(exchanges.Begun(self._server, self.extender_url(), self._target.users))
         plugins = (self._equip(name) for name in self._nodes if self._has_cards(name))
         extenders = (self.launch(EXTENDER) for _ in self._target.programs & {EXTENDER})
         await all_or_none(*extenders, *plugins)
@@ -139,6 +137,11 @@ class LocalCluster:
         """End the programs first, then what they talk to; see the seam."""
         await asyncio.gather(*(program.stop() for program in self._programs.values()))
         await self._stack.aclose()
+
+    @property
+    def _server(self) -> str:
+        """Host and port of the API server."""
+        return self.control_plane.url.partition("://")[2]
 
     def extender_url(self) -> str:
         """See the seam."""
@@ -240,6 +243,7 @@ class LocalCluster:
         folder = self._folder / "control-plane"
         folder.mkdir()
         self.control_plane = self._make_control_plane(folder)
+        self._stack.callback(lambda: exchanges.pass_on(exchanges.Ended(self._server)))
         self._stack.push_async_callback(self.control_plane.stop)
         await self.control_plane.start()
         self.kubeconfig = self.control_plane.kubeconfig

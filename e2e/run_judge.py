@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from clusters.api.exchanges import LISTENERS, Begun, Event, Exchange, Written
+from clusters.api.exchanges import LISTENERS, Begun, Ended, Event, Exchange, Written
+from e2e.checkers import UnknownError
 from e2e.checkers.api_writes import foreign_stays
 from e2e.checkers.extender_messages import REFUSED, right_choices, settled_book, sound_messages
 from e2e.checkers.history import Asked
@@ -30,6 +31,9 @@ class RunJudge:
         self._servers: dict[str, str] = {}
         """By the extender's URL."""
         self._taken: dict[str, int] = {}
+        self._left: list[Finding] = []
+        """Those of clusters that have ended."""
+        self._crash: UnknownError | None = None
 
     def pytest_configure(self) -> None:
         """Listen."""
@@ -49,11 +53,20 @@ class RunJudge:
         return result
 
     def take(self, event: Event) -> None:
-        """Judge a write, or an answer of an extender."""
+        """Judge a write, or an answer of an extender. The API server that notes a write has no part in the crash of a rule."""
+        try:
+            self._take(event)
+        except UnknownError as error:
+            self._crash = error
+
+    def _take(self, event: Event) -> None:
         match event:
             case Begun():
                 self._servers[event.extender_url] = event.server
                 self._users.update(event.accounts)
+            case Ended() if event.server in self._judges:
+                self._left += self._since_last(event.server)
+                del self._judges[event.server], self._taken[event.server]
             case Written():
                 self._judge(event.server).take(event)
             case Exchange():
@@ -62,12 +75,17 @@ class RunJudge:
                     self._judge(self._servers[url]).take(_asked(event, f"/{verb}"))
 
     def findings(self) -> list[Finding]:
-        """Those since the last call."""
-        new = []
-        for server, judge in self._judges.items():
-            new += [one for one in judge.findings[self._taken.get(server, 0) :] if not _was_being_bound(one, judge)]
-            self._taken[server] = len(judge.findings)
-        return new
+        """Those since the last call. Raises UnknownError if a rule failed in itself."""
+        if self._crash is not None:
+            crash, self._crash = self._crash, None
+            raise crash
+        found, self._left = self._left, []
+        return [*found, *(one for server in self._judges for one in self._since_last(server))]
+
+    def _since_last(self, server: str) -> list[Finding]:
+        judge, taken = self._judges[server], self._taken.get(server, 0)
+        self._taken[server] = len(judge.findings)
+        return [one for one in judge.findings[taken:] if not _was_being_bound(one, judge)]
 
     def _judge(self, server: str) -> Judge:
         return self._judges.setdefault(
@@ -78,7 +96,10 @@ class RunJudge:
 def _was_being_bound(finding: Finding, judge: Judge) -> bool:
     """Did the extender bind a pod to the node at that time? The API did not show yet that the room is taken."""
     return finding.rule == REFUSED and any(
-        one.begun <= finding.at <= one.at and one.question.get("Node") == finding.node for one in judge.state.binds
+        one.begun <= finding.at <= one.at
+        and isinstance(one.question, dict)
+        and one.question.get("Node") == finding.node
+        for one in judge.state.binds
     )
 
 

@@ -43,13 +43,20 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A cluster whose programs start now."""
+    """A cluster is up to its programs, which start now."""
 
     server: str
     """Host and port of its API server."""
     extender_url: str
     accounts: Mapping[str, str]
     """The user of each program that has an account of its own: ``extender``, ``device_plugin``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A cluster has ended: its host and port may be another's from now on."""
+
+    server: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ class Injected:
     words: tuple[str, ...]
 
 
-Event = Exchange | Written | Begun | Injected
+Event = Exchange | Written | Begun | Ended | Injected
 LISTENERS: Final[list[Callable[[Event], None]]] = []
 
 

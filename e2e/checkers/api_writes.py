@@ -9,21 +9,21 @@ from clusters.api.exchanges import Written
 from clusters.provider import DEVICE_PLUGIN, EXTENDER
 from e2e import spec
 from e2e.checkers.history import Entry, Object, State, name_of
-from e2e.checkers.judgement import Finding
+from e2e.checkers.judgement import Finding, Rule
 
 # The words that a name of ours has: of an annotation, a resource, a condition.
 _OURS: Final = ("aliyun.com/", "ALIYUN_COM_GPU_MEM", spec.POD_ALLOCATION, spec.NODE_HEALTHY)
 _SERVER: Final = ("resourceVersion", "generation", "managedFields")
 
 
-def foreign_stays(accounts: Mapping[str, str]) -> Any:
+def foreign_stays(accounts: Mapping[str, str]) -> Rule:
     """A rule about these users, each with the name of its program: they change nothing of another's.
 
     Of a pod the extender may set the node once, and of both kinds of object each may change entries with our names. The plugin may
     end a pod, and write the status of one that a kubelet refused.
     """
 
-    def rule(_: State, entry: Entry) -> Iterator[Finding]:
+    def foreign_write(_: State, entry: Entry) -> Iterator[Finding]:
         if not isinstance(entry, Written) or entry.kind not in ("pods", "nodes") or entry.user not in accounts:
             return
         program = accounts[entry.user]
@@ -36,8 +36,7 @@ def foreign_stays(accounts: Mapping[str, str]) -> Any:
             if not _may_change(program, entry.kind, path, entry.old):
                 yield _finding(entry, f"the {program} changed {'.'.join(path)}")
 
-    rule.__name__ = "foreign_stays"
-    return rule
+    return foreign_write
 
 
 def changed(old: Any, new: Any, *path: str) -> Iterator[tuple[str, ...]]:

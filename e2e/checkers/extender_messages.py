@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from e2e import spec
 from e2e.checkers.extender_answers import book_adds_up, book_differs
 from e2e.checkers.history import Asked, Entry, Object, State, name_of
 from e2e.checkers.judgement import Finding
-from e2e.checkers.overcommit import booked_in_api, holds_a_node, shares_or_none
+from e2e.checkers.overcommit import SLOTS, booked_in_api, holds_a_node, shares_or_none, slots_taken
 from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
 from e2e.site.node_cards import UnreadableError, averaged, described
 
@@ -21,7 +21,6 @@ REFUSED: Final = "refused with room"
 LAG_SECONDS: Final = 2.0
 _HIGHEST_SCORE: Final = 10
 _WISHES: Final = ("gpushare.aliyun.com/", spec.POD_ALLOCATION)
-_SLOTS: Final = "slots"
 
 
 class _Question(msgspec.Struct, rename="pascal"):
@@ -107,21 +106,24 @@ def _answers(answer: Any) -> Counter[str] | None:
 
 
 def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
-    """A node passes the filter if a card of it has room by the API, and only then. Nodes that have just changed are not judged.
+    """A node passes the filter if a card of it has room by the API, and only then.
 
-    Nor are pods with wishes, which other rules bind, and nodes with a pod of which the API does not show the card.
+    Not judged are nodes that have just changed, nodes with a pod of which the API does not show the card, and pods with wishes,
+    for which there are other rules.
     """
     if not isinstance(entry, Asked) or entry.path != spec.FILTER or entry.status != 200:
         return
     question, answer = _read(entry.question, _Question), _read(entry.answer, _Filtered)
     if question is None or answer is None or answer.error or not _is_plain(question.pod, state):
         return
+    pods_of: dict[str, list[Object]] = defaultdict(list)
+    for pod in state.pods.values():
+        pods_of[pod["spec"].get("nodeName", "")].append(pod)
     for name in sorted(set(question.node_names)):
         node = state.nodes.get(name)
         if node is None or not _is_settled(state, name, entry):
             continue
-        pods = [pod for pod in state.pods.values() if pod["spec"].get("nodeName") == name]
-        has_room = _has_room(question.pod, node, pods)
+        has_room = _has_room(question.pod, node, pods_of[name])
         if has_room is None or has_room == (name in answer.passed):
             continue
         asks = f"{units_of(question.pod)} units of {name_of(question.pod)}"
@@ -156,8 +158,8 @@ def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:
     if not cards.cards or spec.NODE_OVERUSE in annotations or any(not _is_certain(one) for one in pods):
         return None
     name = node["metadata"]["name"]
-    booked, taken = booked_in_api(pods), _slots_taken(pods)
-    needed, slots = units_of(pod), slots_of(pod) if cards.mode == _SLOTS else 0
+    booked, taken = booked_in_api(pods), slots_taken(pods, name)
+    needed, slots = units_of(pod), slots_of(pod) if cards.mode == SLOTS else 0
     return any(
         card.healthy
         and card.units - booked.get((name, index), 0) >= needed
@@ -166,21 +168,14 @@ def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:
     )
 
 
-def _slots_taken(pods: list[Object]) -> Counter[int]:
-    taken: Counter[int] = Counter()
-    for pod in pods:
-        for index in (shares_or_none(pod) or {}) if holds_a_node(pod) else ():
-            taken[index] += slots_of(pod)
-    return taken
-
-
 def _is_plain(pod: Object, state: State) -> bool:
     """Does the pod ask for card memory, without a wish and without a card?"""
-    known = state.pods.get(pod["metadata"].get("uid", ""), pod)
-    annotations = {**(pod["metadata"].get("annotations") or {}), **(known["metadata"].get("annotations") or {})}
     try:
+        known = state.pods.get(pod["metadata"].get("uid", ""), pod)
+        annotations = {**(pod["metadata"].get("annotations") or {}), **(known["metadata"].get("annotations") or {})}
         asks = units_of(pod) > 0
     except (ValueError, TypeError, KeyError, AttributeError):
+        # A stranger's.
         return False
     has_wish = any(name.startswith(_WISHES) for name in annotations)
     return asks and not has_wish and spec.POD_INDEX not in annotations and not known["spec"].get("nodeName")

@@ -17,7 +17,7 @@ from e2e.site.node_cards import described
 
 # The annotations by which a pod has its card, or its cards.
 _CARDS: Final = (spec.POD_INDEX, spec.POD_ALLOCATION)
-_SLOTS: Final = "slots"
+SLOTS: Final = "slots"
 # Units of each card of each node, by the index that annotations use.
 Sizes = Mapping[str, Mapping[int, int]]
 
@@ -102,15 +102,20 @@ def over_booked(state: State, entry: Entry) -> Iterator[Finding]:
 def over_slotted(state: State, entry: Entry) -> Iterator[Finding]:
     """No card of a node in slots mode has more containers than slots. Pods on several cards are not counted."""
     for name, node in state.nodes.items() if isinstance(entry, Listed) else ():
-        if (cards := described(node)) is None or cards.mode != _SLOTS:
+        if (cards := described(node)) is None or cards.mode != SLOTS:
             continue
-        taken: Counter[int] = Counter()
-        for pod in state.pods.values():
-            if holds_a_node(pod) and pod["spec"]["nodeName"] == name and len(shares := shares_or_none(pod) or {}) == 1:
-                taken[next(iter(shares))] += slots_of(pod)
-        for index, count in sorted(taken.items()):
+        for index, count in sorted(slots_taken(state.pods.values(), name).items()):
             if count > (slots := cards.cards[index].slots if index in cards.cards else 0):
                 yield Finding("over-slotted", entry.at, f"{count} containers, it has {slots} slots", "", name, index)
+
+
+def slots_taken(pods: Iterable[Object], node: str) -> Counter[int]:
+    """The slots that pods hold on each card of a node, without those of pods on several cards."""
+    taken: Counter[int] = Counter()
+    for pod in pods:
+        if holds_a_node(pod) and pod["spec"]["nodeName"] == node and len(shares := shares_or_none(pod) or {}) == 1:
+            taken[next(iter(shares))] += slots_of(pod)
+    return taken
 
 
 def over_told(state: State, entry: Entry) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from clusters.kubelet.plugin_calls import PluginCall
+from clusters.kubelet.plugin_client import SUPPORTED_VERSION
 from e2e import spec
 from e2e.checkers.history import Entry, State
 from e2e.checkers.judgement import Finding
@@ -15,9 +16,8 @@ from e2e.checkers.right_card import OTHER_MEANS
 # Limits of a kubelet: the bytes of one message, and the characters of one id.
 _MESSAGE_BYTES: Final = 4 * 1024 * 1024
 _ID_CHARACTERS: Final = 63
-_VERSION: Final = "v1beta1"
 # NVIDIA's own plugin ignores these: the fault is the program's.
-_OF_APPLICATIONS: Final = ("13", "31", "43", "45", "68", "109")
+XIDS_OF_APPLICATIONS: Final = ("13", "31", "43", "45", "68", "109")
 
 
 def sound_lists(_: State, entry: Entry) -> Iterator[Finding]:
@@ -36,17 +36,17 @@ def sound_registrations(_: State, entry: Entry) -> Iterator[Finding]:
     """Each registration has the version of the protocol and the name of a socket in the kubelet's folder."""
     if isinstance(entry, PluginCall) and entry.method == "Register" and entry.question is not None:
         version, endpoint = entry.question.version, entry.question.endpoint
-        if version != _VERSION:
-            yield _finding("registration", entry, f"its version is {version!r}, a kubelet takes {_VERSION}")
+        if version != SUPPORTED_VERSION:
+            yield _finding("registration", entry, f"its version is {version!r}, a kubelet takes {SUPPORTED_VERSION}")
         if not endpoint or "/" in endpoint:
             yield _finding("registration", entry, f"its endpoint {endpoint!r} is no name of a file")
 
 
 def ignored_xids(state: State, entry: Entry) -> Iterator[Finding]:
-    """At no instant is an id unhealthy on a node whose cards had nothing but Xids of applications."""
+    """Xids of applications, if a node's cards had no other fault, make no id unhealthy at any instant."""
     for call in _calls(entry, "ListAndWatch"):
         words = state.injected.get(call.socket.parents[1])
-        if words and all(one[:1] == ("xid",) and one[-1] in _OF_APPLICATIONS for one in words):
+        if words and all(one[:1] == ("xid",) and one[-1] in XIDS_OF_APPLICATIONS for one in words):
             unhealthy = [device.ID for device in call.answer.devices if device.health != "Healthy"]
             for one in unhealthy[:1]:
                 yield _finding("ignored Xid", call, f"{one} is not healthy after Xid {words[-1][-1]} of an application")

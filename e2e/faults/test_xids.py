@@ -6,19 +6,19 @@ import pytest
 
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.checkers.plugin_answers import XIDS_OF_APPLICATIONS
 from e2e.checkers.pod_requests import card_of
 from e2e.faults.fault_stage import BESIDE, NODE, FaultStage
 
 pytestmark = pytest.mark.needs("cards-annotation", "health")
 
-IGNORED = (13, 31, 43, 45, 68, 109)
 CRITICAL = (48, 79, 119)
 
 
 async def test_an_applications_xid_changes_nothing(faults: FaultStage) -> None:
     """NVIDIA's list: the fault is the program's. A critical one on another card shows that all of them were read before."""
-    for xid in IGNORED:
-        await faults.command("xid", "1", str(xid))
+    for xid in XIDS_OF_APPLICATIONS:
+        await faults.command("xid", "1", xid)
     await faults.command("xid", "2", "48")
     await faults.shows("Xids of applications ignored, Xid 48 beside them", 2)
 

@@ -30,7 +30,7 @@ _SIGNS: Final = re.compile(
 
 
 class Divisible(Protocol):
-    """What rules judge, in parts of which each can be judged alone."""
+    """The subject of rules, in parts of which each can be judged alone."""
 
     def parts(self) -> Parts:
         """All nodes and pods."""

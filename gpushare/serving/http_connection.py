@@ -30,7 +30,7 @@ TEXT: Final = b"text/plain; charset=utf-8"
 _HEADERS: Final = (b"host", b"origin", b"content-type")
 # A body of these is passed over.
 _WITHOUT_BODY: Final = (b"GET", b"HEAD")
-# A text in more bytes is long: asyncio's TLS passes a write on unless so many bytes of earlier ones wait.
+# asyncio's TLS holds a write back only while this number of bytes of earlier ones waits.
 _SHORT: Final = 64 * 1024
 _BUSY: Final = b"too much is on its way in; ask again\n"
 
@@ -181,7 +181,7 @@ class HttpConnection(asyncio.Protocol):
         self.is_known = self.is_known or bool(transport.get_extra_info("peercert"))
         if not self.is_known:
             self._largest_body = BODY_BYTES_OF_STRANGERS
-        # An answer that the client does not take is seen, but for one byte: with a limit of 0 asyncio's TLS pauses an empty buffer.
+        # An answer of which the client leaves two bytes pauses us. With a limit of 0 asyncio's TLS would pause on an empty buffer.
         self._transport.set_write_buffer_limits(high=1, low=0)
         self.since = self._now()
 
@@ -369,8 +369,8 @@ class HttpConnection(asyncio.Protocol):
     def _put(self, text: bytes) -> None:
         """Write it. It is held as a whole until the client has taken it.
 
-        Over TLS a write goes down to the buffer of the socket, of which asyncio says nothing. The next one waits for that buffer to
-        empty, and pauses us: so the last byte of a long text is a write of its own.
+        Over TLS asyncio does not count the bytes that it has passed on to the socket's buffer. A later write waits until that
+        buffer is empty, and pauses us: so the last byte of a long text is a write of its own.
         """
         self._answered = len(text)
         if len(text) > _SHORT:

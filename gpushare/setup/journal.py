@@ -124,7 +124,7 @@ class Journal:
         """Remove the empty folders that are in place of these files, which were removed.
 
         Until the kubelet has seen the new manifest it starts the container of the old one again, and containerd makes a folder
-        of each file that is to be mounted and is not there.
+        in place of a missing file that it mounts.
         """
         for path in gone:
             self._files.remove_empty_folder(path)

@@ -171,9 +171,9 @@ def _card_row(node: dict[str, Any], card: dict[str, Any], wide: bool) -> list[ob
 
 
 def _reason(node: dict[str, Any], card: dict[str, Any]) -> str:
-    """The cause to remove first: that of an unhealthy card lasts whatever the scheduler says of its node.
+    """The cause to remove first. An unhealthy card stays one after the node's rule is satisfied, so it comes before it.
 
-    kube-scheduler's sum of our resources lacks the card, too, and is no cause of its own there.
+    kube-scheduler's sum of our resources lacks that card, too, and is no cause of its own.
     """
     if card["reason"] != CARD_SICK:
         return node["rule"] or card["reason"] or node["reason"] or "takes it"

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from clusters.api import exchanges
-from clusters.api.exchanges import Begun, Exchange, Injected, Written
+from clusters.api.exchanges import Begun, Ended, Exchange, Injected, Written
 from clusters.kubelet.plugin_calls import PluginCall
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.checkers import UnknownError
 from e2e.checkers.api_writes import foreign_stays
 from e2e.checkers.extender_messages import right_choices, sound_messages
 from e2e.checkers.history import Asked, Entry
@@ -112,6 +113,7 @@ THERE = [wrote(None, NODE), wrote(None, pod("old", 8, "n", 0))]
     [
         ([*THERE, asked(6)], ""),
         ([*THERE, refused(7)], ""),
+        ([*THERE, Asked(9.0, spec.FILTER, {"Pod": {}, "NodeNames": ["n"]}, {"NodeNames": ["n"]})], ""),
         ([*THERE, wrote(None, pod("late", 6, "n", 0), at=8.5), asked(6)], ""),
         ([*THERE, wrote(None, pod("by-hand", 6, "n")), asked(7)], ""),
         ([*THERE, asked(7)], "9.0 s, passed without room: n: no card has room for the 7 units of s/new"),
@@ -208,3 +210,21 @@ def test_a_case_takes_the_findings_of_its_run(monkeypatch: pytest.MonkeyPatch) -
     ask(spec.BIND, {"Node": "n", "PodUID": "other"}, {}, 8.0, 10.0)
     ask(spec.FILTER, other, {"NodeNames": [], "FailedNodes": {"n": "full"}}, 9.5, 9.6)
     assert [one.node for one in judged.findings()] == ["m"]
+
+
+def test_a_cluster_that_ended_leaves_its_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another cluster on the same port is judged by its own state; a rule that fails in itself fails no write."""
+    judged = RunJudge()
+    monkeypatch.setattr(exchanges, "LISTENERS", [judged.take])
+    exchanges.pass_on(Begun("server", "http://x/ext", PROGRAMS))
+    exchanges.pass_on(THERE[1])
+    exchanges.pass_on(wrote(pod("old", 8, "n", 0), None))
+    exchanges.pass_on(Ended("server"))
+    exchanges.pass_on(wrote(None, NODE, "k"))
+    assert [one.pod for one in judged.findings()] == ["s/old", "s/old"]
+    exchanges.pass_on(wrote(None, changed(pod("odd", 1, "n"), "spec", "containers", to=[{"resources": [1]}]), "k"))
+    text = json.dumps(asked().question).encode()
+    exchanges.pass_on(Exchange(9.0, 9.0, f"POST http://x/ext{spec.FILTER}", text, 200, b'{"NodeNames": ["n"]}'))
+    with pytest.raises(UnknownError):
+        judged.findings()
+    assert judged.findings() == []

@@ -181,7 +181,7 @@ def test_idle_connections_keep_no_caller_out(no_server: str) -> None:
 
 
 async def test_memory_of_silent_callers_goes_back(no_server: str, tmp_path: Path) -> None:
-    """800 connections whose TLS never begins take more than 30 MiB, and leave at most 20 MiB behind them."""
+    """800 connections without a handshake take more than 30 MiB, and leave at most 20 MiB behind them."""
     files = Authority(tmp_path).files()
     tls = "--tls-cert-file", files.certificate, "--tls-private-key-file", files.key, "--client-ca-file", files.client_ca
     with start("--address", "127.0.0.1", *tls, PORT="0", KUBECONFIG=no_server) as program:

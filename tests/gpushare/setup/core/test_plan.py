@@ -283,7 +283,7 @@ def test_the_url_that_is_there_stays(name: str, is_replacing: bool) -> None:
 
 
 def test_the_files_of_tls_that_are_there_stay() -> None:
-    """With the URL; they are mounted already, each by itself or in a folder. Another URL brings its own."""
+    """Files of TLS stay with their URL, mounted each by itself or in a folder; another URL brings its own."""
     files, wish = SITES["kubeadm 1.30"]
     whole = Tls("/etc/g/ca.crt", "/etc/g/a.crt", "/etc/g/a.key")
     new = after(files | {"/etc/g/a.crt": "", "/etc/g/a.key": ""}, replace(wish, tls=whole))
