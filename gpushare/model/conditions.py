@@ -10,6 +10,8 @@ from gpushare.manifests import NodeCondition, ReportedNode
 
 # A condition that has not changed is written again after this, in seconds: it shows that its writer lives.
 HEARTBEAT_SECONDS: Final = 600.0
+# The reason of the condition of a node that shares no card.
+NO_CARDS: Final = "NoCards"
 
 
 def healthy_condition(node: ReportedNode) -> NodeCondition | None:

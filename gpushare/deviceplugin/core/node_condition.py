@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from gpushare import wire
 from gpushare.manifests import ReportedNode
 from gpushare.model.cards import NOT_SHARED, CardFacts, NodeCards
-from gpushare.model.conditions import HEARTBEAT_SECONDS, healthy_condition, heartbeat_age, time_text
+from gpushare.model.conditions import HEARTBEAT_SECONDS, NO_CARDS, healthy_condition, heartbeat_age, time_text
 
 # A message is for people; 128 cards with long reasons would be more than they read.
 _LONGEST: Final = 4096
@@ -42,7 +42,7 @@ def health_of(cards: NodeCards, withheld: Mapping[str, str] | None = None) -> He
 
 def no_cards(problem: str) -> Health:
     """The condition of a node that shares no card."""
-    return Health("False", "NoCards", problem[:_LONGEST])
+    return Health("False", NO_CARDS, problem[:_LONGEST])
 
 
 def _state(card: CardFacts) -> str:

@@ -19,7 +19,7 @@ from gpushare.kubectl_gpushare.core.explanation import API_VERSION
 from gpushare.kubectl_gpushare.core.node_rules import READY, state_text
 from gpushare.kubectl_gpushare.core.scheduler_answer import answer_in
 from gpushare.manifests import Node, NodeCondition, Pod, ReportedNode
-from gpushare.model.conditions import HEARTBEAT_SECONDS, healthy_condition, heartbeat_age
+from gpushare.model.conditions import HEARTBEAT_SECONDS, NO_CARDS, healthy_condition, heartbeat_age
 from gpushare.model.node import capacity, described_cards, devices_of, is_unoffered, overuse_of
 from gpushare.model.pod import is_finished, names_card_resources
 from gpushare.model.waiting import Wait, wait_of
@@ -199,8 +199,10 @@ def _unhealthy(node: ReportedNode, look: str, now: float) -> Iterator[Fault]:
     name = node.metadata.name
     what = f"node {name}: {condition.type} is {condition.status}"
     if condition.status != "True":
-        pods = f"kubectl inspect gpushare -d {name}"
-        yield Fault(f"{what} ({condition.reason}): {condition.message}", pods)
+        # A node that shares no card has no row there.
+        has_none = condition.reason == NO_CARDS
+        cards = f"kubectl gpushare events node/{name}" if has_none else f"kubectl inspect gpushare -d {name}"
+        yield Fault(f"{what} ({condition.reason}): {condition.message}", cards)
     elif _is_stale(condition, now):
         yield Fault(f"{what}, and its device plugin has not written it for half an hour", look)
 

@@ -30,8 +30,9 @@ KIND_OF: Final = {
     "job": ("Job", ""),
     "cronjob": ("CronJob", "job"),
 }
-# The pod-template-hash in the name of a Deployment's ReplicaSet: a number of 32 bits, in apimachinery's safe alphabet.
-_HASH: Final = "[bcdfghjklmnpqrstvwxz2456789]{1,10}"
+# The pod-template-hash in the name of a Deployment's ReplicaSet: a number of 32 bits in decimal, of which apimachinery
+# writes each digit as one of these (SafeEncodeString). One of fewer than six digits is too rare to take ``web-5`` for it.
+_HASH: Final = "[456789bcdf]{6,10}"
 _REFUSALS: Final = (
     (re.compile("exceeded quota|failed quota"), kinds.QUOTA),
     (re.compile(r"(maximum|minimum) \S+ usage per|limit to request ratio"), kinds.LIMIT_RANGE),

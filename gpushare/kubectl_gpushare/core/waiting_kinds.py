@@ -157,7 +157,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     CORDONED: ("the node is cordoned", "kubectl uncordon NODE, if it may take pods again"),
     NOT_SHARED: (
         "no node reports shared cards",
-        "look at the device plugin's pods: kubectl -n kube-system get pods -l app.kubernetes.io/name=gpushare",
+        "kubectl gpushare doctor names each node that should, and why it does not; if it names none, label one",
     ),
     OTHER: ("the node refuses the pod", "docs/troubleshooting.md has each reason"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import Any
 
@@ -89,6 +90,20 @@ def test_each_finding_has_the_next_command() -> None:
     assert diagnosis_text(answer) == "no extender\n  → install it\n"
     assert (answer["apiVersion"], answer["kind"]) == ("kubectl.gpushare.aliyun.com/v1", "Diagnosis")
     assert answer["hidden"] == ["x"]
+
+
+def test_a_node_that_shares_no_card_is_told_by_its_events() -> None:
+    """As with all its cards in MIG mode: the table of cards would be empty."""
+    item = node(labels=LABEL)
+    item["metadata"]["annotations"]["aliyun.com/gpushare-cards"] = json.dumps(
+        {"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": []}
+    )
+    item["status"] = {}
+    finding = found(with_condition(item, "False", reason="NoCards", message="no card is shared"))
+
+    assert finding == [
+        ("node a: GPUShareHealthy is False (NoCards): no card is shared", "kubectl gpushare events node/a"),
+    ]
 
 
 def test_a_cluster_that_is_well_has_no_finding() -> None:
