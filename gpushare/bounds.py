@@ -119,5 +119,5 @@ CONTAINERS_OF_AN_ENDED_POD: Final = Bound("the containers of a pod that a kubele
 PODS_OF_A_PAGE: Final = Bound("a page of the pods of a node", 25, "pods")
 # Likewise of all pods, of which an extender reads many thousands when it starts.
 PODS_OF_A_LIST: Final = Bound("a page of all pods", 100, "pods")
-# Writes by which a device plugin puts the annotations of one pod right, in a minute: an exchange of cards takes four.
+# Writes by which a device plugin puts back what a pod's author changes, and those of a repair that are refused, in a minute.
 REPAIRS_A_MINUTE: Final = Bound("the repair of a pod's annotations", 8, "writes a minute")

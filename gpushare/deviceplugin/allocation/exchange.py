@@ -83,14 +83,18 @@ class Exchange:
         return next_step(sight.pod_cards, sight.units, self._settled(sight), untouchable)
 
     async def _write(self, step: Step, sight: Sight) -> None:
-        self.budget.take(step.uid, self.monotonic())
         pod = sight.pod(step.uid)
         changes: dict[str, str | None] = {wire.ANNOTATION_REPAIR: None if step.mark is None else str(step.mark)}
         if step.moves:
             changes[wire.ANNOTATION_INDEX] = str(step.index)
             size = next((card.units for card in sight.cards if card.index == step.index), 0)
             changes[wire.ANNOTATION_DEVICE_UNITS] = str(size)
-        await self.view.write(pod, changes, unchanged=True)
+        try:
+            await self.view.write(pod, changes, unchanged=True)
+        except ApiError:
+            # A pod's author that changes it again and again makes only these come back; a write that succeeds is a step forward.
+            self.budget.take(step.uid, self.monotonic())
+            raise
         # A pod that moves without a mark has no ids.
         what = ("gave way", "unmarked") if step.mark is None else ("exchanged", "marked")
         _LOG.info("%s pod=%s/%s uid=%s device=%d mark=%s", what[not step.moves], *named(pod), step.index, step.mark)

@@ -40,6 +40,17 @@ async def test_two_wrongly_guessed_equal_pods_exchange_cards() -> None:
         assert node.reasons() == []
 
 
+async def test_pod_that_all_others_are_taken_for_holds_up_none() -> None:
+    """The first of six equal pods is admitted last: it gives its card away five times within a minute."""
+    async with stage([gpu_pod(name, 8, card=card) for card, name in enumerate("abcdef")], (8,) * 6) as node:
+        for name in "fedcba":
+            await node.admit(name)
+            await node.start(name)
+
+        assert {node.card(name) for name in "abcdef"} == set("012345")
+        assert all(node.has(name) == {int(node.card(name))} for name in "abcdef")
+
+
 async def test_unadmitted_pod_gives_its_card_to_the_one_with_the_ids() -> None:
     """The first of two starts together; the second is then answered on the card that is now its own."""
     pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=2)]
