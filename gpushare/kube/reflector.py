@@ -24,7 +24,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -122,6 +122,9 @@ class Reflector(Generic[T]):
 
     An object that cannot be read hides no other: ``on_unreadable`` gets its identity, and if it is a pod its node. The handler
     keeps what it has of it until it can be read again, or is gone.
+
+    ``answered`` are objects that the handler knows by an answer, of which an event may never come. One that is in it before
+    a list is asked for, and that the list lacks, is gone.
     """
 
     def __init__(
@@ -136,6 +139,7 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
         page: int = PAGE,
         on_unreadable: Callable[[PodOutline], None] = lambda _: None,
+        answered: Callable[[], Iterable[ObjectMeta]] = tuple,
     ) -> None:
         self._client = client
         self._page = page
@@ -143,6 +147,7 @@ class Reflector(Generic[T]):
         self._decoder = Decoder(kind)
         self._handler = handler
         self._on_unreadable = on_unreadable
+        self._answered = answered
         # Objects that could not be read, by their names, which are logged once; "" for those without one that can be read.
         self._unreadable: set[tuple[str, str]] = set()
         selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
@@ -203,6 +208,7 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Page by page: 50,000 pods together, as bytes and as objects, are half a gigabyte."""
         self.is_listing = True
+        answered = tuple(self._answered())
         present: set[tuple[str, str]] = set()
         version = ""
         try:
@@ -216,9 +222,12 @@ class Reflector(Generic[T]):
             async for page in self._client.pages(self._path, self._params, limit=0):
                 version = self._begin(page.metadata.resource_version)
                 await self._take(page.items or (), present)
+        uids = {known.uid for known in self._known.values()}
+        gone = [known for key, known in self._known.items() if key not in present]
+        gone += [one for one in answered if one.uid not in uids]
         # One without a name that can be read may be any of those that seem to lack.
-        for key in [key for key in self._known if key not in present and _NAMELESS not in present]:
-            self._remove(self._known[key])
+        for metadata in gone if _NAMELESS not in present else ():
+            self._remove(metadata)
         self.is_listing = False
         self.version = version
         self._advance(self.version)

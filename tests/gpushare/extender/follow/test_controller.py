@@ -18,6 +18,7 @@ from gpushare.extender.core.book import Book
 from gpushare.extender.follow.controller import Controller, OddPods
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
+from gpushare.model.node import Booking
 from tests.gpushare.kube.scripted_api import HOLD, Answer, Call, ScriptedApi, Watch, client_of, event, listen, listing
 from tests.passing_time import pass_time_until
 from tests.servers import until
@@ -49,6 +50,7 @@ class Stage:
         self.api = ScriptedApi(self._answer)
         self.nodes: list[Any] = []
         self.watches: list[list[Any]] = []
+        self.watches_of_pods: list[list[Any]] = []
         self.config_maps: list[dict[str, Any]] = []
         self._pods = pods
 
@@ -62,8 +64,8 @@ class Stage:
         if "watch" in call.query:
             if call.path.endswith("/configmaps"):
                 return Watch([*(event("MODIFIED", one) for one in self.config_maps), HOLD])
-            is_of_nodes = call.path.endswith("/nodes")
-            return Watch([*(self.watches.pop(0) if is_of_nodes and self.watches else []), HOLD])
+            watches = {"/api/v1/nodes": self.watches, "/api/v1/pods": self.watches_of_pods}.get(call.path)
+            return Watch([*(watches.pop(0) if watches else []), HOLD])
         if call.path == "/api/v1/pods":
             return listing("1", *self._pods)
         return listing("1", *(self.nodes if call.path.endswith("/nodes") else ()))
@@ -95,6 +97,18 @@ async def test_node_that_comes_after_its_pods_is_judged_with_them() -> None:
     ((name, note),) = stage.notes()
     assert name == "odd"
     assert note.endswith("annotations name card 7, but node n has the cards [0, 1]: booked on none")
+
+
+async def test_a_pod_that_is_bound_and_gone_unseen_is_forgotten() -> None:
+    """The list after a gap in the watch lacks a pod that no list and no event has shown, and that an order has bound."""
+    stage = Stage()
+    stage.nodes = [node(1)]
+    stage.watches_of_pods = [[event("ERROR", {"code": 410, "reason": "Expired", "message": "too old"})]]
+    async with following(stage) as book:
+        book.assume("n", Booking("uid-a", "team", "a", 4, ((0, 4),)))
+        book.bound(ObjectMeta("a", "team", "uid-a"), "n", 0)
+        assert book.snapshot().nodes["n"].used == 4
+        await until(lambda: book.snapshot().nodes["n"].used == 0)
 
 
 async def test_a_node_that_loses_cards_is_judged_again() -> None:
