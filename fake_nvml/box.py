@@ -6,6 +6,7 @@
     cards:
       - {model: t4, count: 2}       # count 1 and no NUMA node by default
       - {model: gtx1080ti, numa: 1}
+      - {model: a100-sxm4-80gb, count: 4, below_root: 2}    # so many neighbours are below one PCIe root; 1 by default
       - {model: l4, refuses: {NOT_SUPPORTED: [nvmlDeviceGetMinorNumber]}}    # what the card does not answer, and how
 
 A box that ``fake-nvml record`` wrote has cards with the key ``recorded`` instead, and stands for its own driver only.
@@ -34,6 +35,7 @@ _BOXES = Path(__file__).with_name("boxes")
 # As many as the state file has room for.
 MAX_CARDS = 64
 _SEED = "node"
+_KEYS_OF_CARDS = ("model", "count", "numa", "below_root", "refuses")
 # The last two are written by record. Of ``system`` only the calls that the driver refused are read.
 _KEYS = {"driver", "cards", "simulated", "system"}
 
@@ -119,17 +121,22 @@ def _cards(entries: list[Any], seed: str | None) -> Iterator[BoxCard]:
 
 
 def _of_models(entry: Any, first: int, seed: str) -> list[BoxCard]:
-    if not isinstance(entry, dict) or "model" not in entry or not entry.keys() <= {"model", "count", "numa", "refuses"}:
-        raise CatalogueError(f"{entry!r} is no card; it has the key model, and may have count, numa and refuses")
+    if not isinstance(entry, dict) or "model" not in entry or not entry.keys() <= set(_KEYS_OF_CARDS):
+        raise CatalogueError(
+            f"{entry!r} is no card; it has the key model, and may have {', '.join(_KEYS_OF_CARDS[1:])}"
+        )
     refused = _refuses(entry.get("refuses", {}))
-    count, numa = entry.get("count", 1), entry.get("numa")
-    if not _is_count(count) or not (numa is None or _is_count(numa)):
-        raise CatalogueError(f"count and numa are whole numbers from 0 to {MAX_CARDS}")
+    count, numa, together = entry.get("count", 1), entry.get("numa"), entry.get("below_root", 1)
+    if not _is_count(count) or not (numa is None or _is_count(numa)) or not (_is_count(together) and together):
+        raise CatalogueError(f"count and numa are whole numbers from 0 to {MAX_CARDS}, below_root is one from 1")
     card = model(str(entry["model"]))
     seeds = [f"{seed}/{index}" for index in range(first, first + count)]
     serials = [made_serial(one) if card.data_center else "" for one in seeds]
     uuids = [made_uuid(f"card {one}") for one in seeds]
-    return [BoxCard(card, uuid, serial, numa, {}, refused) for uuid, serial in zip(uuids, serials, strict=True)]
+    return [
+        BoxCard(card, uuid, serial, numa, {}, refused, place % together)
+        for place, (uuid, serial) in enumerate(zip(uuids, serials, strict=True))
+    ]
 
 
 def _refuses(entry: object) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fake_nvml.core.drivers import cuda_version
 from fake_nvml.core.layout import Card
+from fake_nvml.core.links import common_ancestor, peer_status
 from fake_nvml.core.returns import Code, ReturnCodeError, text_of
 from fake_nvml.device_calls import (
     DEVICE_CALLS,
@@ -59,6 +60,19 @@ def _about_no_card(call: Call) -> Call:
 def _about_a_card(call: DeviceCall) -> Call:
     def meet_and_call(loaded: Loaded, function: str, handle: Any, *arguments: Any) -> None:
         call(_device(loaded, function, loaded.session.slot(address(handle))), *arguments)
+
+    return meet_and_call
+
+
+def _about_two_cards(answer: Callable[..., int]) -> Call:
+    """A number about how two cards reach each other; C's arguments between the cards and its place go to ``answer``."""
+
+    def meet_and_call(loaded: Loaded, function: str, handle: Any, other: Any, *arguments: Any) -> None:
+        *choice, out = arguments
+        one = _device(loaded, function, loaded.session.slot(address(handle)))
+        target(out)
+        second = loaded.session.device(function, loaded.session.slot(address(other)), one.content)
+        write_number(out, answer(one.content, one.slot, second.slot, *map(number, choice)))
 
     return meet_and_call
 
@@ -186,6 +200,8 @@ CALLS: Final[Mapping[str, Call]] = MappingProxyType(
         "nvmlDeviceGetHandleByPciBusId": _by_name(_has_bus_id),
         "nvmlDeviceGetHandleByPciBusId_v2": _by_name(_has_bus_id),
         "nvmlDeviceRegisterEvents": _register_events,
+        "nvmlDeviceGetTopologyCommonAncestor": _about_two_cards(common_ancestor),
+        "nvmlDeviceGetP2PStatus": _about_two_cards(peer_status),
         **{name: _about_no_card(call) for name, call in _ABOUT_NO_CARD.items()},
         **{name: _about_a_card(call) for name, call in DEVICE_CALLS.items()},
     }

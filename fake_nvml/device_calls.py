@@ -14,10 +14,13 @@ from typing import Any, Final
 
 from fake_nvml.core.answers import CHOSEN, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, Card
+from fake_nvml.core.links import capability, other_end
 from fake_nvml.core.records import memory_used, processes
 from fake_nvml.core.returns import (
     FIELD_RECOVERY_ACTION,
     MEMORY_V2,
+    NVLINK_TO_CARD,
+    NVLINK_TO_SWITCH,
     TEMPERATURE_V1,
     VALUE_UNSIGNED_INT,
     Code,
@@ -144,7 +147,10 @@ def _utilization(device: Device, out: Any) -> None:
 
 
 def _pci_info(device: Device, out: Any) -> None:
-    card, info = device.card, target(out)
+    _write_pci(device.card, target(out))
+
+
+def _write_pci(card: Card, info: Any) -> None:
     info.domain, info.bus, info.device = card.pci_domain, card.pci_bus, card.pci_device
     info.pciDeviceId, info.pciSubSystemId = card.pci_device_id, card.pci_subsystem_id
     full = bus_id(card).encode()
@@ -209,9 +215,28 @@ def _memory_affinity(device: Device, words: Any, out: Any, _scope: Any) -> None:
 
 
 def _nvlink_state(device: Device, link: Any, out: Any) -> None:
-    if number(link) >= device.card.nvlinks:
-        raise ReturnCodeError(Code.INVALID_ARGUMENT)
-    write_number(out, 1)
+    write_number(out, int(other_end(device.content, device.slot, number(link)) is not None))
+
+
+def _nvlink_capability(device: Device, link: Any, asked: Any, out: Any) -> None:
+    other_end(device.content, device.slot, number(link))
+    write_number(out, int(capability(device.card, number(asked))))
+
+
+def _end_of_link(device: Device, link: Any) -> Card:
+    end = other_end(device.content, device.slot, number(link))
+    if end is None:
+        raise ReturnCodeError(Code.NOT_SUPPORTED)
+    return end
+
+
+def _nvlink_remote_type(device: Device, link: Any, out: Any) -> None:
+    end = _end_of_link(device, link)
+    write_number(out, NVLINK_TO_CARD if end.uuid else NVLINK_TO_SWITCH)
+
+
+def _nvlink_remote_pci(device: Device, link: Any, out: Any) -> None:
+    _write_pci(_end_of_link(device, link), target(out))
 
 
 def _mig_device(_device: Device, _index: Any, _out: Any) -> None:
@@ -239,6 +264,9 @@ DEVICE_CALLS: Final[Mapping[str, DeviceCall]] = MappingProxyType(
         "nvmlDeviceGetFieldValues": _field_values,
         "nvmlDeviceGetMemoryAffinity": _memory_affinity,
         "nvmlDeviceGetNvLinkState": _nvlink_state,
+        "nvmlDeviceGetNvLinkCapability": _nvlink_capability,
+        "nvmlDeviceGetNvLinkRemoteDeviceType": _nvlink_remote_type,
+        **{f"nvmlDeviceGetNvLinkRemotePciInfo{version}": _nvlink_remote_pci for version in ("", "_v2")},
         "nvmlDeviceGetMigDeviceHandleByIndex": _mig_device,
         "nvmlDeviceIsMigDeviceHandle": lambda _, out: write_number(out, 0),
     }

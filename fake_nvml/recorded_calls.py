@@ -28,12 +28,16 @@ def _numa_nodes(pynvml: Any, handle: Any) -> list[int]:
     return [64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1]
 
 
-def _links(pynvml: Any, handle: Any) -> list[int]:
-    """The state of each link up to the first that is none; the code of the first link, if that is none."""
-    states = [pynvml.nvmlDeviceGetNvLinkState(handle, 0)]
-    with contextlib.suppress(pynvml.NVMLError):
-        states.extend(pynvml.nvmlDeviceGetNvLinkState(handle, link) for link in range(1, _LINKS))
-    return states
+def _of_links(name: str, value: Callable[[Any], Any] = int, asked: tuple[int, ...] = ()) -> Ask:
+    """The answer of each link up to the first that has none; the code of the first link, if that has none."""
+
+    def ask(pynvml: Any, handle: Any) -> list[Any]:
+        answers = [value(_plain_call(name, 0, *asked)(pynvml, handle))]
+        with contextlib.suppress(pynvml.NVMLError):
+            answers.extend(value(getattr(pynvml, name)(handle, link, *asked)) for link in range(1, _LINKS))
+        return answers
+
+    return ask
 
 
 def _recovery_action(pynvml: Any, handle: Any) -> int:
@@ -178,7 +182,9 @@ CARD_CALLS: Final[dict[str, Ask]] = {
     **{name: _first_list(name) for name in _LISTS},
     **{f"{name}{version}": _plain_call(f"{name}{version}") for name in _LISTS for version in ("_v2", "_v3")},
     "nvmlDeviceGetMemoryAffinity": _numa_nodes,
-    "nvmlDeviceGetNvLinkState": _links,
+    **{name: _of_links(name) for name in ("nvmlDeviceGetNvLinkState", "nvmlDeviceGetNvLinkRemoteDeviceType")},
+    "nvmlDeviceGetNvLinkCapability": _of_links("nvmlDeviceGetNvLinkCapability", asked=(0,)),
+    "nvmlDeviceGetNvLinkRemotePciInfo_v2": _of_links("nvmlDeviceGetNvLinkRemotePciInfo", lambda end: end.busId),
     "nvmlDeviceGetFieldValues": lambda pynvml, handle: len(
         pynvml.nvmlDeviceGetFieldValues(handle, [FIELD_RECOVERY_ACTION])
     ),

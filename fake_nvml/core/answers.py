@@ -92,6 +92,10 @@ _FIELDS: Final = {
     "nvmlDeviceGetUtilizationRates": ("utilization", "memory_utilization"),
 }
 RECOVERY_ACTION: Final = "nvmlDeviceGetFieldValues recovery action"
+OF_NVLINKS: Final = tuple(
+    f"nvmlDeviceGetNvLink{name}"
+    for name in ("State", "Capability", "RemoteDeviceType", "RemotePciInfo", "RemotePciInfo_v2")
+)
 # Functions that are written out in each library, and may be refused too.
 _WRITTEN_OUT: Final = (
     *("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByUUID"),
@@ -104,8 +108,8 @@ _WRITTEN_OUT: Final = (
         for version in ("", "_v2", "_v3")
     ),
     *("nvmlDeviceGetTemperatureV", "nvmlDeviceGetFieldValues", RECOVERY_ACTION, "nvmlDeviceGetMemoryAffinity"),
-    *("nvmlDeviceGetNvLinkState", "nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceIsMigDeviceHandle"),
-    *("nvmlDeviceRegisterEvents",),
+    *("nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceIsMigDeviceHandle", "nvmlDeviceRegisterEvents"),
+    *("nvmlDeviceGetTopologyCommonAncestor", "nvmlDeviceGetP2PStatus", *OF_NVLINKS),
 )
 # Functions that are about no card, and may be refused: the header keeps their codes.
 SYSTEM_KEYS: Final = frozenset(
@@ -129,7 +133,7 @@ NEED_A_VALUE: Final = frozenset(
     {
         *ANSWERS,
         *("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMemoryAffinity"),
-        *("nvmlDeviceGetNvLinkState", RECOVERY_ACTION),
+        *(*OF_NVLINKS, RECOVERY_ACTION),
     }
 )
 # All keys, sorted: the place of a key here is its place in ``refused``.

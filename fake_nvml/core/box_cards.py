@@ -16,6 +16,8 @@ T = TypeVar("T")
 class CardModel:
     """One model. Tables are "first driver branch -> value"; memory in MiB; ``mig`` is the most slices, 0 for none.
 
+    ``nvlinks`` lead to ``nvswitches``, or without one from each card of ``nvlink_peers`` to the others.
+
     Clocks in MHz: graphics, memory, video. ``idle_state`` is the performance state of an idle card, ``pcie`` the generation
     of its link, ``fan`` the percent of an idle card's, None for a card that has none. ``last`` is the last branch that knows it.
     """
@@ -30,6 +32,8 @@ class CardModel:
     data_center: bool
     reserved: Mapping[int, int] = field(default_factory=dict)
     nvlinks: int = 0
+    nvswitches: int = 0
+    nvlink_peers: int = 0
     mig: int = 0
     clocks: tuple[int, int, int] = (0, 0, 0)
     idle_clocks: tuple[int, int, int] = (0, 0, 0)
@@ -72,7 +76,7 @@ class BoxCard:
     """One card of a box; ``serial`` is empty if the model has none, ``numa`` None if it is not known.
 
     ``fields`` are those of a recorded card, instead of the model's; ``refused`` the codes of the calls that the card does
-    not answer, by the keys of ``answers``.
+    not answer, by the keys of ``answers``; ``beside`` how many cards right before it are below the same PCIe root.
     """
 
     model: CardModel
@@ -81,3 +85,4 @@ class BoxCard:
     numa: int | None
     fields: Mapping[str, int | bytes] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
+    beside: int = 0

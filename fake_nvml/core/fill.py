@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fake_nvml.core.answers import PLACES, RECOVERY_ACTION, function_of
+from fake_nvml.core.answers import OF_NVLINKS, PLACES, RECOVERY_ACTION, function_of
 from fake_nvml.core.box_cards import BoxCard, CardModel
 from fake_nvml.core.drivers import branch, cuda_version
 from fake_nvml.core.layout import UNKNOWN32, Card, StateFile
@@ -62,7 +62,8 @@ def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None
     record.pci_subsystem_id = record.pci_device_id
     record.numa = -1 if card.numa is None else card.numa
     record.compute_major, record.compute_minor = model.compute
-    record.brand, record.nvlinks, record.mig_slices = model.brand(driver), model.nvlinks, model.mig
+    record.brand, record.mig_slices = model.brand(driver), model.mig
+    record.nvlinks, record.nvswitches, record.nvlink_peers = model.nvlinks, model.nvswitches, model.nvlink_peers
     record.temperature = _IDLE_TEMPERATURE
     record.power_limit = model.watts * 1000
     record.power = record.power_limit // _IDLE_POWER_PART
@@ -70,6 +71,7 @@ def fill_card(content: StateFile, slot: int, card: BoxCard, driver: str) -> None
     record.events = EVENT_XID | (EVENT_SINGLE_BIT | EVENT_DOUBLE_BIT if record.ecc_supported else 0)
     for field, value in (_speeds(model) | dict(card.fields)).items():
         setattr(record, field, value)
+    record.pci_root = content.cards[slot - card.beside].pci_root if card.beside else max(record.pci_bus - 1, 0)
     record.architecture = record.architecture or architecture(record.compute_major, record.compute_minor)
     _refuse(record, model, card, branch(driver))
     record.first_event = content.header.next_event
@@ -113,7 +115,7 @@ def _refuse(record: Card, model: CardModel, card: BoxCard, driver: int) -> None:
         ("nvmlDeviceGetMigMode",): bool(model.mig),
         ("nvmlDeviceGetFanSpeed",): model.fan is not None,
         ("nvmlDeviceGetMemoryAffinity",): record.numa >= 0,
-        ("nvmlDeviceGetNvLinkState",): bool(model.nvlinks),
+        OF_NVLINKS: bool(model.nvlinks),
         (RECOVERY_ACTION,): driver >= RECOVERY_ACTION_SINCE,
         ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"): bool(record.memory_total),
     }

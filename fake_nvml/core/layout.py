@@ -47,7 +47,7 @@ import ctypes
 from typing import Final
 
 MAGIC: Final = b"FAKENVML"
-VERSION: Final = 3
+VERSION: Final = 4
 
 CARDS: Final = 64
 PROCESSES: Final = 1024
@@ -112,6 +112,9 @@ class Card(ctypes.LittleEndianStructure):
     when the card came into its slot. An empty ``uuid``: no card. ``memory_total`` 0: not known, as with memory that the
     card shares with the processor. Clocks in MHz, ``pcie_sent`` and ``pcie_received`` in KB/s, ``sampling_period`` in
     microseconds; ``idle_…`` holds while no kernel runs (``utilization`` 0), the field without it while one does.
+
+    ``nvlinks`` lead to so many ``nvswitches``. Without a switch they lead to the cards of the same model in the slots around
+    it, of which ``nvlink_peers`` are linked to each other. ``pci_root`` is the bus of the PCIe root that the card is below.
 
     ``refused``: for each key of ``answers.KEYS``, at its place there, 0 or the code that the card answers it with. It comes
     after faults and GPU_IS_LOST.
@@ -179,7 +182,10 @@ class Card(ctypes.LittleEndianStructure):
         ("pcie_received", _u32),
         ("ecc_pending", _u32),
         ("refused", _u16 * REFUSALS),
-        ("reserved", ctypes.c_char * 288),
+        ("nvswitches", _u32),
+        ("nvlink_peers", _u32),
+        ("pci_root", _u32),
+        ("reserved", ctypes.c_char * 276),
     )
 
 

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fake_nvml.core.answers import ANSWERS, KEYS, NEED_A_VALUE, RECOVERY_ACTION, SYSTEM_KEYS, unversioned
+from fake_nvml.core.answers import ANSWERS, KEYS, NEED_A_VALUE, OF_NVLINKS, RECOVERY_ACTION, SYSTEM_KEYS, unversioned
 from fake_nvml.core.layout import LOST, Card
-from fake_nvml.core.returns import CODES, Code
+from fake_nvml.core.returns import CODES, NVLINK_TO_CARD, Code
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 Calls = Mapping[str, Any]
@@ -23,6 +23,7 @@ Fields = dict[str, int | bytes]
 _LIKE: Final = {
     "nvmlDeviceGetTemperatureV": "nvmlDeviceGetTemperature",
     "nvmlDeviceRegisterEvents": "nvmlDeviceGetSupportedEventTypes",
+    **dict.fromkeys(OF_NVLINKS, "nvmlDeviceGetNvLinkState"),
 }
 # The one call of a card that did not even have a handle.
 _HANDLE: Final = "nvmlDeviceGetHandleByIndex"
@@ -137,9 +138,17 @@ def _fields(calls: Calls) -> Fields:
     if address is not None:
         fields |= {field: int(address[key]) for field, key in _ADDRESS.items()}
     fields["numa"] = int(next(iter(_value(calls, "nvmlDeviceGetMemoryAffinity", ())), -1))
-    fields["nvlinks"] = len(_value(calls, "nvmlDeviceGetNvLinkState", ()))
+    fields |= _nvlinks(calls)
     fields["ecc_supported"] = int(_known(calls, "nvmlDeviceGetEccMode"))
     return fields
+
+
+def _nvlinks(calls: Calls) -> Fields:
+    """The links, to cards or to switches: one switch if the other ends were not recorded."""
+    links = max(len(_value(calls, name, ())) for name in OF_NVLINKS)
+    ends = len(set(_value(calls, "nvmlDeviceGetNvLinkRemotePciInfo_v2", [""])))
+    to_cards = NVLINK_TO_CARD in _value(calls, "nvmlDeviceGetNvLinkRemoteDeviceType", ())
+    return {"nvlinks": links, "nvswitches": 0 if to_cards else min(ends, links), "nvlink_peers": (ends + 1) * to_cards}
 
 
 def _numbers(calls: Calls) -> Fields:

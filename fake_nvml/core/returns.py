@@ -24,6 +24,28 @@ VALUE_UNSIGNED_INT: Final = 1
 # Compute capability from which on (major, minor) -> NVML's architecture number, newest first; the last is Pascal.
 ARCHITECTURES: Final = MappingProxyType({(10, 0): 10, (9, 0): 9, (8, 9): 8, (8, 0): 7, (7, 5): 6, (7, 0): 5, (6, 0): 4})
 
+# The last two of a link's capabilities; all before them are alike.
+NVLINK_CAPABILITY_SLI: Final = 4
+NVLINK_CAPABILITY_VALID: Final = 5
+NVLINK_TO_CARD: Final = 0
+NVLINK_TO_SWITCH: Final = 2
+# Where the node's NVSwitches are on the PCI bus, beyond all cards, and their device; the addresses are made up.
+NVSWITCH_BUS: Final = 0xC8
+NVSWITCH_ID: Final = 0x22A310DE
+
+TOPOLOGY_INTERNAL: Final = 0
+TOPOLOGY_SINGLE: Final = 10
+TOPOLOGY_HOSTBRIDGE: Final = 30
+TOPOLOGY_NODE: Final = 40
+TOPOLOGY_SYSTEM: Final = 50
+
+P2P_NVLINK: Final = 2
+P2P_ATOMICS: Final = 3
+P2P_LAST: Final = 4
+P2P_OK: Final = 0
+P2P_CHIPSET_NOT_SUPPORTED: Final = 1
+P2P_NOT_SUPPORTED: Final = 5
+
 UNKNOWN_TEXT: Final = "Unknown Error"
 
 

@@ -174,15 +174,6 @@ int nvmlDeviceGetTemperatureV(void *handle, struct temperature_v1 *out)
     return SUCCESS;
 }
 
-int nvmlDeviceGetNvLinkState(void *handle, unsigned link, unsigned *out)
-{
-    ASK_CARD(q, handle, out);
-    if (link >= q.card.nvlinks)
-        return INVALID_ARGUMENT;
-    *out = 1;
-    return SUCCESS;
-}
-
 /* A bit set of NUMA nodes, in unsigned longs. */
 int nvmlDeviceGetMemoryAffinity(void *handle, unsigned words, unsigned long *nodes, unsigned scope)
 {
@@ -231,15 +222,19 @@ struct pci { char bus_id[16]; uint32_t domain, bus, device, device_id, subsystem
 struct pci_v2 { struct pci pci; uint32_t reserved[4]; };
 struct pci_v3 { struct pci pci; char bus_id[32]; };
 
-static int pci_info(const char *function, void *handle, struct pci *out, char *full, size_t size)
+static void write_pci(const Card *card, struct pci *out, char *full, size_t size)
 {
-    ASK_CARD_AS(q, function, handle, out);
-    const Card *card = &q.card;
     char text[32];
     bus_id(card, text, sizeof text);
     *out = (struct pci){"", card->pci_domain, card->pci_bus, card->pci_device, card->pci_device_id, card->pci_subsystem_id};
     snprintf(out->bus_id, sizeof out->bus_id, "%.15s", text + 4); /* with a domain of four digits */
     snprintf(full, size, "%s", text);
+}
+
+static int pci_info(const char *function, void *handle, struct pci *out, char *full, size_t size)
+{
+    ASK_CARD_AS(q, function, handle, out);
+    write_pci(&q.card, out, full, size);
     return SUCCESS;
 }
 
@@ -254,6 +249,133 @@ int nvmlDeviceGetPciInfo_v2(void *handle, struct pci_v2 *out) { return pci_info(
 int nvmlDeviceGetPciInfo_v3(void *handle, struct pci_v3 *out)
 {
     return pci_info(__func__, handle, (struct pci *)out, out == NULL ? NULL : out->bus_id, sizeof out->bus_id);
+}
+
+/* ---- One card: its links, and how far another one is. ---- */
+
+/* The card at the other end of a link that leads to no switch; one without a UUID if none is there. */
+static Card peer_of(const struct question *q, unsigned link)
+{
+    const Card *one = &q->card;
+    Card peer = {0};
+    struct reading r = {0};
+    unsigned others = one->nvlink_peers > 1 ? one->nvlink_peers - 1 : 1;
+    unsigned first = q->slot - q->slot % (others + 1), slot = first + link % others;
+    slot += slot >= q->slot; /* a card is linked to all of its group but itself */
+    while (one->nvswitches == 0 && one->nvlink_peers > 1 && slot < CARDS && reading(q->session, &r))
+        peer = q->session->file->cards[slot];
+    return peer.pci_device_id == one->pci_device_id ? peer : (Card){0};
+}
+
+static bool is_active(const struct question *q, unsigned link)
+{
+    return q->card.nvswitches > 0 || peer_of(q, link).uuid[0] != 0;
+}
+
+/* Begins a call about a link of a card; only one that leads somewhere has something at its other end. */
+static int ask_link(struct question *q, const char *function, void *handle, unsigned link, const void *out, bool other_end)
+{
+    int code = ask_card(q, function, handle, out);
+    if (code == SUCCESS && link >= q->card.nvlinks)
+        code = INVALID_ARGUMENT;
+    return code == SUCCESS && other_end && !is_active(q, link) ? NOT_SUPPORTED : code;
+}
+
+#define ASK_LINK(q, function, other_end) \
+    QUESTION(q); for (int code = ask_link(&q, function, handle, link, out, other_end); code != SUCCESS;) return code
+
+int nvmlDeviceGetNvLinkState(void *handle, unsigned link, unsigned *out)
+{
+    ASK_LINK(q, __func__, false);
+    *out = is_active(&q, link);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetNvLinkCapability(void *handle, unsigned link, unsigned capability, unsigned *out)
+{
+    ASK_LINK(q, __func__, false);
+    if (capability > NVLINK_CAPABILITY_VALID)
+        return INVALID_ARGUMENT;
+    *out = capability < NVLINK_CAPABILITY_SLI || q.card.compute_major >= (capability == NVLINK_CAPABILITY_SLI ? 8U : 9U);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(void *handle, unsigned link, unsigned *out)
+{
+    ASK_LINK(q, __func__, true);
+    *out = q.card.nvswitches > 0 ? NVLINK_TO_SWITCH : NVLINK_TO_CARD;
+    return SUCCESS;
+}
+
+static int nvlink_remote(const char *function, void *handle, unsigned link, struct pci *out, char *full, size_t size)
+{
+    ASK_LINK(q, function, true);
+    Card other = peer_of(&q, link);
+    if (q.card.nvswitches > 0)
+        other = (Card){.pci_bus = NVSWITCH_BUS + link % q.card.nvswitches, .pci_device_id = NVSWITCH_ID};
+    write_pci(&other, out, full, size);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo(void *handle, unsigned link, struct pci_v2 *out)
+{
+    return nvlink_remote(__func__, handle, link, (struct pci *)out, NULL, 0);
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void *handle, unsigned link, struct pci_v3 *out)
+{
+    return nvlink_remote(__func__, handle, link, (struct pci *)out, out == NULL ? NULL : out->bus_id, sizeof out->bus_id);
+}
+
+/* Begins a call about two cards: `q` is about the second, and `first` is the other. */
+static int ask_two(struct question *q, const char *function, void *one, void *other, const void *out, struct question *first)
+{
+    int code = ask_card(q, function, one, out);
+    *first = *q;
+    uintptr_t slot = (uintptr_t)other - (uintptr_t)fake_handles;
+    if (code == SUCCESS && (slot >= CARDS || q->session->known[slot].uuid[0] == 0))
+        code = INVALID_ARGUMENT;
+    if (code == SUCCESS)
+        code = look(q, (unsigned)slot);
+    return code == SUCCESS ? refusal(q->card.refused, function) : code;
+}
+
+#define ASK_TWO(q, first) \
+    QUESTION(q); struct question first; \
+    for (int code = ask_two(&q, __func__, handle, other, out, &first); code != SUCCESS;) return code
+
+int nvmlDeviceGetTopologyCommonAncestor(void *handle, void *other, unsigned *out)
+{
+    ASK_TWO(q, first);
+    if (q.slot == first.slot)
+        *out = TOPOLOGY_INTERNAL;
+    else if (q.card.pci_domain == first.card.pci_domain && q.card.pci_root == first.card.pci_root)
+        *out = TOPOLOGY_SINGLE;
+    else if (q.card.numa == first.card.numa)
+        *out = q.card.numa < 0 ? TOPOLOGY_HOSTBRIDGE : TOPOLOGY_NODE;
+    else
+        *out = TOPOLOGY_SYSTEM;
+    return SUCCESS;
+}
+
+static bool are_linked(const struct question *one, const struct question *other)
+{
+    bool linked = one->card.nvswitches > 0 && other->card.nvswitches > 0;
+    for (unsigned link = 0; link < one->card.nvlinks; link++)
+        linked = linked || strcmp(peer_of(one, link).uuid, other->card.uuid) == 0;
+    return linked;
+}
+
+int nvmlDeviceGetP2PStatus(void *handle, void *other, unsigned index, unsigned *out)
+{
+    ASK_TWO(q, first);
+    if (index > P2P_LAST || q.slot == first.slot)
+        return INVALID_ARGUMENT;
+    bool over_link = index == P2P_NVLINK || index == P2P_ATOMICS;
+    if (over_link)
+        *out = are_linked(&first, &q) ? P2P_OK : P2P_NOT_SUPPORTED;
+    else
+        *out = first.card.ecc_supported && q.card.ecc_supported ? P2P_OK : P2P_CHIPSET_NOT_SUPPORTED;
+    return SUCCESS;
 }
 
 struct field {

@@ -98,6 +98,7 @@ def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
         ('driver: "418.87"\ncards: [{model: t4}, {model: t4, count: -1}]', r"cards\[1\]: count"),
         ('driver: "418.87"\ncards: [{model: t4, count: true}]', "whole numbers"),
         ('driver: "418.87"\ncards: [{model: t4, numa: near}]', "whole numbers"),
+        ('driver: "418.87"\ncards: [{model: t4, below_root: 0}]', "below_root is one from 1"),
         ('driver: "418.87"\ncards: [{model: t9}]', "no card 't9'"),
         ('driver: "418.87"\ncards: [{model: l4}]', "does not know the card l4"),
         ('driver: "418.87"\ncards: [{model: t4, count: 60}, {model: t4, count: 60}]', "120 cards"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.core.answers import PLACES
 from fake_nvml.state import State
-from tests.fake_nvml.conformance.layers import Layer
+from tests.fake_nvml.conformance.layers import SIMULATED, Layer
 from tests.fake_nvml.conformance.probed import CallError, Probed
 
 MIB = 1024 * 1024
@@ -375,6 +376,79 @@ def test_a_reader_never_sees_half_a_write(nvml: Probed, state: State, layer: Lay
             content.processes[0].memory, content.processes[899].memory = 0, 2 * MIB
 
     assert nvml.receive() == [first]
+
+
+def other_box(nvml: Probed, state: State, cards_of_it: str, tmp_path: Path, layer: Layer) -> list[dict[str, int]]:
+    """The handles of the cards of another box, under the layer's driver."""
+    (tmp_path / "box.yaml").write_text(f'driver: "{layer.driver}"\ncards: [{cards_of_it}]\n')
+    nvml.reset()
+    State.create(state.path, Box.load(str(tmp_path / "box.yaml"), seed="node-1")).close()
+    nvml.nvmlInit()
+    return cards(nvml)
+
+
+def test_cards_meet_at_a_level_of_the_pcie_tree(nvml: Probed, state: State, layer: Layer, tmp_path: Path) -> None:
+    """Below one root, at one socket or across sockets; cards whose sockets are not known meet at a bridge."""
+    two, four = "{model: t4, count: 2}", "{model: t4, count: 4, numa: 0, below_root: 2}"
+    handles = other_box(nvml, state, f"{two}, {four}, {{model: t4, numa: 1}}", tmp_path, layer)
+    first = handles[2]
+
+    assert [nvml.nvmlDeviceGetTopologyCommonAncestor(first, other) for other in handles] == [50, 50, 0, 10, 40, 40, 50]
+    assert nvml.nvmlDeviceGetTopologyCommonAncestor(*handles[:2]) == 30
+    assert nvml.code("nvmlDeviceGetTopologyCommonAncestor", first, None) == INVALID_ARGUMENT
+    assert nvml.code("nvmlDeviceGetTopologyCommonAncestor", None, first) == INVALID_ARGUMENT
+    state.lose(state.cards()[3].uuid)
+    assert nvml.code("nvmlDeviceGetTopologyCommonAncestor", first, handles[3]) == GPU_IS_LOST
+
+
+def ends(nvml: Probed, card: dict[str, int], links: int) -> list[str | None]:
+    """The address at the other end of each link, None for a link that is not active."""
+    active = [nvml.nvmlDeviceGetNvLinkState(card, link) for link in range(links)]
+    return [
+        nvml.nvmlDeviceGetNvLinkRemotePciInfo(card, link)["busId"] if active[link] else None for link in range(links)
+    ]
+
+
+def test_links_lead_to_the_other_cards(nvml: Probed, state: State, layer: Layer, branch: int, tmp_path: Path) -> None:
+    """Of six links each of the three others has two; those to a card that is taken away are not active."""
+    one, *others = other_box(nvml, state, "{model: v100-sxm2-16gb, count: 4}, {model: t4}", tmp_path, layer)
+    addresses = [card.bus_id for card in state.cards()[1:4]]
+
+    assert ends(nvml, one, 6) == addresses * 2
+    assert ends(nvml, others[2], 2) == [state.cards()[0].bus_id, addresses[0]]
+    if branch >= 470:
+        assert nvml.nvmlDeviceGetNvLinkRemoteDeviceType(one, 0) == 0
+    assert [nvml.nvmlDeviceGetNvLinkCapability(one, 0, asked) for asked in range(6)] == [1, 1, 1, 1, 0, 0]
+    assert nvml.code("nvmlDeviceGetNvLinkCapability", one, 0, 6) == INVALID_ARGUMENT
+    for name in ("State", "RemotePciInfo"):
+        assert nvml.code(f"nvmlDeviceGetNvLink{name}", one, 6) == INVALID_ARGUMENT
+        assert nvml.code(f"nvmlDeviceGetNvLink{name}", others[3], 0) == NOT_SUPPORTED
+    assert [nvml.nvmlDeviceGetP2PStatus(one, others[0], index) for index in range(5)] == [0] * 5
+    assert [nvml.nvmlDeviceGetP2PStatus(one, others[3], index) for index in range(5)] == [0, 0, 5, 5, 0]
+    assert nvml.code("nvmlDeviceGetP2PStatus", one, one, 0) == INVALID_ARGUMENT
+    assert nvml.code("nvmlDeviceGetP2PStatus", one, others[0], 5) == INVALID_ARGUMENT
+    state.remove_card(state.cards()[1].uuid)
+    assert ends(nvml, one, 3) == [None, *addresses[1:]]
+    assert nvml.code("nvmlDeviceGetNvLinkRemotePciInfo", one, 0) == NOT_SUPPORTED
+
+
+@pytest.mark.parametrize("layer", [one for one in SIMULATED if one.branch >= 535 and one.kind != "sanitized"], ids=str)
+def test_links_lead_to_switches(nvml: Probed, state: State, layer: Layer, tmp_path: Path) -> None:
+    """Every card of an HGX reaches every other, and the links of each are spread over the switches."""
+    one, other, bare = other_box(nvml, state, "{model: h100-sxm5-80gb, count: 2}, {model: l4}", tmp_path, layer)
+
+    assert ends(nvml, one, 18) == ends(nvml, other, 18)
+    assert len({*ends(nvml, one, 18)}) == 4
+    assert nvml.nvmlDeviceGetNvLinkRemoteDeviceType(one, 0) == 2
+    assert [nvml.nvmlDeviceGetNvLinkCapability(one, 0, asked) for asked in range(6)] == [1] * 6
+    assert [nvml.nvmlDeviceGetP2PStatus(one, with_it, 2) for with_it in (other, bare)] == [0, 5]
+
+
+def test_cards_for_games_are_no_peers_over_pcie(nvml: Probed) -> None:
+    """The driver says so of the chipset, whatever that is."""
+    first, second, geforce = cards(nvml)
+
+    assert [nvml.nvmlDeviceGetP2PStatus(first, other, 0) for other in (second, geforce)] == [0, 1]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

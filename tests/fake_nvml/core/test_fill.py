@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fake_nvml.core.answers import KEYS
+from fake_nvml.core.answers import KEYS, OF_NVLINKS
 from fake_nvml.core.box_cards import BoxCard, CardModel
 from fake_nvml.core.fill import MIB, architecture, fill
 from fake_nvml.core.layout import UNKNOWN32, StateFile, blank
@@ -18,7 +18,7 @@ from fake_nvml.fake_nvml_errors import CatalogueError
 
 FULL = CardModel(
     "full", {400: "Old", 500: "New"}, {400: 1000, 500: 1024}, pci_device=0x1EB8, compute=(7, 5), watts=80, brands={0: 2},
-    data_center=True, reserved={500: 24}, nvlinks=3, mig=4, clocks=(1590, 5001, 1470), idle_clocks=(300, 405, 540),
+    data_center=True, reserved={500: 24}, nvlinks=3, nvswitches=2, mig=4, clocks=(1590, 5001, 1470), idle_clocks=(300, 405, 540),
     pcie=3, fan=23,
 )  # fmt: skip
 BARE = CardModel(
@@ -67,13 +67,13 @@ def test_each_field_of_a_card_is_its_models() -> None:
         "events": 0b1011, "architecture": 6, "idle_state": 8, "fan": 23, "fans": 1, "sampling_period": 167_000,
         "clock_graphics": 1590, "clock_sm": 1590, "clock_memory": 5001, "clock_video": 1470, "idle_graphics": 300,
         "idle_sm": 300, "idle_memory": 405, "idle_video": 540, "pcie_generation": 3, "idle_pcie_generation": 1,
-        "pcie_width": 16,
+        "pcie_width": 16, "nvswitches": 2, "pci_root": 6,
     }  # fmt: skip
     assert shown(content.cards[0]) == {
         "uuid": b"GPU-b", "name": b"Bare", "memory_total": 1000 * MIB, "pci_bus": 4, "pci_device_id": 0x000110DE,
         "pci_subsystem_id": 0x000110DE, "numa": -1, "compute_major": 5, "compute_minor": 2, "brand": 5,
         "temperature": 33, "power": 1125, "power_limit": 9000, "first_event": 5, "events": 0b1000,
-        "architecture": UNKNOWN32, "sampling_period": 167_000, "pcie_width": 16,
+        "architecture": UNKNOWN32, "sampling_period": 167_000, "pcie_width": 16, "pci_root": 3,
     }  # fmt: skip
 
 
@@ -83,7 +83,8 @@ def test_a_card_refuses_what_its_model_lacks() -> None:
         BoxCard(BARE, "GPU-b", "", None), BoxCard(replace(FULL, fan=0), "GPU-a", "1", 0), driver="580.65.06"
     )
     lacking = [f"TotalEccErrors {kind}" for kind in ("corrected", "uncorrected")]
-    lacking += ["Serial", "EccMode", "MigMode", "FanSpeed", "MemoryAffinity", "NvLinkState"]
+    lacking += ["Serial", "EccMode", "MigMode", "FanSpeed", "MemoryAffinity"]
+    lacking += [key.removeprefix("nvmlDeviceGet") for key in OF_NVLINKS]
 
     assert refusals(content.cards[0]) == {
         **{f"nvmlDeviceGet{name}": Code.NOT_SUPPORTED for name in lacking},
@@ -131,7 +132,7 @@ def test_a_new_box_leaves_nothing_of_the_old() -> None:
 
     header = content.header
     assert shown(header) == {
-        "magic": b"FAKENVML", "version": 3, "size": 221_696, "generation": 9, "next_event": 300, "card_count": 1,
+        "magic": b"FAKENVML", "version": 4, "size": 221_696, "generation": 9, "next_event": 300, "card_count": 1,
         "cuda": 12020, "driver": b"535.104.05",
     }  # fmt: skip
     assert refusals(header) == {"nvmlSystemGetProcessName": Code.NOT_SUPPORTED}

@@ -30,7 +30,9 @@ from fake_nvml.core import layout
         (layout.Card.first_event, 360),
         (layout.Card.events, 368),
         (layout.Card.refused, 480),
-        (layout.Card.reserved, 736),
+        (layout.Card.nvswitches, 736),
+        (layout.Card.pci_root, 744),
+        (layout.Card.reserved, 748),
         (layout.Process.kind, 0),
         (layout.Process.memory, 16),
         (layout.Process.name, 32),
@@ -48,9 +50,9 @@ def test_no_field_moves_without_a_new_version(field: object, offset: int) -> Non
     assert field.offset == offset  # type: ignore[attr-defined]
 
 
-def test_sizes_are_those_of_version_3() -> None:
+def test_sizes_are_those_of_version_4() -> None:
     """The whole file has the size of the C library's struct."""
-    assert (layout.VERSION, layout.SIZE) == (3, 221696)
+    assert (layout.VERSION, layout.SIZE) == (4, 221696)
     assert layout.CARDS == MAX_CARDS
 
 
@@ -74,5 +76,5 @@ def test_a_blank_file_shows_its_layout() -> None:
     """Its beginning shows a library which layout it has."""
     content = layout.blank()
 
-    assert (content.header.magic, content.header.version, content.header.size) == (b"FAKENVML", 3, 221696)
+    assert (content.header.magic, content.header.version, content.header.size) == (b"FAKENVML", 4, 221696)
     assert not any(bytes(content)[16:])

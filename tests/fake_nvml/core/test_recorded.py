@@ -45,7 +45,7 @@ FIELDS: dict[str, int | bytes] = {
     "temperature": 360, "idle_graphics": 380, "idle_sm": 390, "idle_memory": 400, "idle_video": 410,
     "clock_graphics": 420, "clock_sm": 430, "clock_memory": 440, "clock_video": 450, "ecc_corrected": 480,
     "ecc_uncorrected": 490, "recovery_action": 2, "pci_domain": 1, "pci_bus": 2, "pci_device": 3, "pci_device_id": 4,
-    "pci_subsystem_id": 5, "numa": 1, "nvlinks": 3, "ecc_supported": 1,
+    "pci_subsystem_id": 5, "numa": 1, "nvlinks": 3, "nvswitches": 1, "nvlink_peers": 0, "ecc_supported": 1,
 }  # fmt: skip
 
 
