@@ -124,7 +124,7 @@ def _add_programs(command: _Command) -> None:
     run = command(
         "exec",
         "Run a program on the simulated cards; it takes this command's place, pid and exit code.",
-        usage="fake-nvml exec [--state PATH] [--layer auto|c|python] -- CMD [ARG ...]",
+        usage="fake-nvml exec [--state PATH] [--layer auto|c|python] [--sys] -- CMD [ARG ...]",
     )
     run.add_argument(
         "--layer",
@@ -132,6 +132,9 @@ def _add_programs(command: _Command) -> None:
         default="auto",
         help="c: the library in C, for any program; python: a hook below pynvml, without a compiler; "
         "auto: c where it can be built (default)",
+    )
+    run.add_argument(
+        "--sys", action="store_true", help="it sees the simulated cards below /sys, too; needs root or user namespaces"
     )
     scenario = command("run", "Do the steps of a scenario at their times; all are checked before the first.")
     scenario.add_argument("scenario", metavar="FILE", help="see fake_nvml/scenarios")

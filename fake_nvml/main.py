@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from fake_nvml import scenario
+from fake_nvml import scenario, sysfs
 from fake_nvml.box import Box
 from fake_nvml.changes import change
 from fake_nvml.command_line import parse
@@ -118,6 +118,8 @@ def _exec(path: Path, arguments: argparse.Namespace, environment: Mapping[str, s
     """Become the command: its pid is this one's, and signals reach it directly."""
     with State.open(path) as state:
         driver = state.driver()
+    if arguments.sys:
+        sysfs.mount(sysfs.folder_of(path))
     child, layer = child_environment(arguments.layer, path, environment, lambda: _library_folder(driver, environment))
     command = arguments.argv
     sys.stderr.write(f"fake-nvml: simulated cards for {command[0]} (layer {layer})\n")

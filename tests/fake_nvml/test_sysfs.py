@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -14,7 +20,8 @@ from fake_nvml.core.returns import Code
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.recording import record
 from fake_nvml.state import State
-from fake_nvml.sysfs import folder_of
+from fake_nvml.sysfs import folder_of, mount
+from tests.fake_nvml.clients.nvml_client import ROOT
 
 BOX = "t4x2"
 
@@ -39,6 +46,63 @@ def test_the_driver_serves_each_card_of_the_box(state: State) -> None:
     for address in addresses:
         assert (folder / "drivers/nvidia" / address).resolve() == (folder / "devices" / address).resolve()
         assert (folder / "devices" / address / "numa_node").read_text() == "-1\n"
+
+
+def test_a_card_is_described_as_by_a_kernel(state: State, state_path: Path) -> None:
+    """Ids and kind as in its configuration space; two neighbours are below one root, a card with a screen is a VGA controller."""
+    (state_path.parent / "box.yaml").write_text(
+        'driver: "535"\ncards: [{model: l40s, count: 3, below_root: 2}, {model: rtx4090}]'
+    )
+    State.create(state.path, Box.load(str(state_path.parent / "box.yaml"), seed="node-1")).close()
+    devices = sorted((folder_of(state.path) / "bus/pci/devices").iterdir())
+
+    read = [[(one / name).read_text().strip() for name in ("vendor", "device", "class")] for one in devices]
+    assert read == [["0x10de", "0x26b9", "0x030200"]] * 3 + [["0x10de", "0x2684", "0x030000"]]
+    assert (devices[3] / "config").read_bytes()[:12] == bytes.fromhex("de10 8426 0000 0000 00 00 00 03")
+    assert [one.resolve().parent.name for one in devices] == ["pci0000:03"] * 2 + ["pci0000:09", "pci0000:0c"]
+    assert {(one / "driver").resolve() for one in devices} == {folder_of(state.path) / "bus/pci/drivers/nvidia"}
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that another user may read."""
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+# ``fake-nvml exec`` as another user, which may not run the tests' own interpreter: root becomes that user in it.
+AS_USER = """
+import ctypes, os, sys
+from fake_nvml import main
+user, arguments = int(sys.argv[1]), main.parse(sys.argv[2:])
+os.setresgid(user, user, user), os.setresuid(user, user, user), ctypes.CDLL(None).prctl(4, 1)
+main.run(arguments, dict(os.environ))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("user", [0, 65534])
+def test_a_program_sees_the_cards_below_sys(open_folder: Path, user: int) -> None:
+    """With what it reads of the machine itself; without the option it sees none of them."""
+    with State.create(open_folder / "state", Box.load(BOX, seed="node-1")) as state:
+        os.chown(folder_of(state.path) / "devices", user, user)
+        command = f"cat /sys/bus/pci/devices/{min(served(state))}/vendor && ls /sys/devices/system/cpu/online && id -u"
+        argv = [sys.executable, "-c", AS_USER, str(user), "exec", "--state", str(state.path), "--layer", "python"]
+
+    for option, answer in ((["--sys"], ["0x10de", "/sys/devices/system/cpu/online", str(user)]), ([], [])):
+        done = subprocess.run([*argv, *option, "--", "sh", "-c", command], cwd=ROOT, capture_output=True, text=True)
+        if user and "unshare: Operation not permitted" in done.stderr:
+            pytest.skip("this kernel gives users no namespaces")
+        assert done.stdout.split() == answer, done.stderr
+
+
+def test_a_kernel_that_refuses_is_an_error(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is mounted, and the error has the remedy."""
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(unshare=lambda _: -1))
+
+    with pytest.raises(StateError, match="cannot be mounted at /sys: unshare: .*; run as root, or where users"):
+        mount(folder_of(state.path))
 
 
 def test_a_card_that_comes_and_goes_is_reported(state: State) -> None:
@@ -114,7 +178,7 @@ def test_without_a_driver_the_kernel_tells_of_no_cards(state: State) -> None:
     assert not set(served(state).values()) & set(before.values())
 
 
-@pytest.mark.parametrize("left", ["bus/pci/drivers/nvidia", "bus/pci/devices", "devices"])
+@pytest.mark.parametrize("left", ["bus/pci/drivers/nvidia", "bus/pci/devices", "devices/pci0000:09"])
 def test_what_was_left_half_done_is_put_right_by_the_next_change(state: State, left: str) -> None:
     """A command that was killed in between leaves neither a device nor a card without one."""
     folder, before = folder_of(state.path), served(state)
@@ -128,8 +192,9 @@ def test_what_was_left_half_done_is_put_right_by_the_next_change(state: State, l
     path.unlink() if path.is_symlink() else (path / "simulated_card").unlink()
     state.remove_card(added)
 
-    parts = [folder / part for part in ("bus/pci/drivers/nvidia", "bus/pci/devices", "devices")]
-    assert [{path.name for path in part.iterdir()} for part in parts] == [set(before)] * 3
+    parts = [folder.glob(part) for part in ("bus/pci/drivers/nvidia/*", "bus/pci/devices/*", "devices/*/*")]
+    assert [{path.name for path in part} for part in parts] == [set(before)] * 3
+    assert len(list((folder / "devices").iterdir())) == len(before)
 
 
 def test_any_process_may_read_it(state_path: Path) -> None:
