@@ -49,18 +49,22 @@ static uint64_t next_address = 0x7f0000000000;
 
 /* ---- Which devices. ---- */
 
-/* A card by its place in what the container sees, or by a UUID or the beginning of one; -1 for none. */
+/* A card by its place in what the container sees, or by so much of its UUID as no other card has; -1 for none.
+   A number is read as strtol does it: "1st" is 1. */
 static int device_of(const unsigned *seen, unsigned most, const char *name, size_t length)
 {
-    char number[16];
-    for (unsigned place = 0; place < most; place++) {
-        snprintf(number, sizeof number, "%u", place);
-        if (strlen(number) == length && memcmp(number, name, length) == 0)
-            return (int)seen[place];
-        if (length > 4 && strncmp(held_file->cards[seen[place]].uuid, name, length) == 0)
-            return (int)seen[place];
-    }
-    return -1;
+    int found = -1;
+    char *end;
+    long place = strtol(name, &end, 10);
+    if (end != name)
+        return place >= 0 && place < (long)most ? (int)seen[place] : -1;
+    for (unsigned at = 0; at < most; at++)
+        if (length > 4 && strncmp(held_file->cards[seen[at]].uuid, name, length) == 0) {
+            if (found >= 0)
+                return -1;
+            found = (int)seen[at];
+        }
+    return found;
 }
 
 /* The cards that the container sees and that answer, in NVML's order. */
@@ -80,7 +84,7 @@ static unsigned seen_cards(unsigned seen[CARDS])
     return most;
 }
 
-/* CUDA_VISIBLE_DEVICES chooses and orders; what follows an unknown name in it is ignored. */
+/* CUDA_VISIBLE_DEVICES chooses and orders; what follows an unknown name in it is ignored, and a card that it has twice hides all. */
 static void find_devices(void)
 {
     unsigned seen[CARDS], most = seen_cards(seen);
@@ -93,6 +97,11 @@ static void find_devices(void)
         int slot = device_of(seen, most, chosen, length);
         if (slot < 0)
             return;
+        for (unsigned place = 0; place < count; place++)
+            if (devices[place] == (unsigned)slot) {
+                count = 0;
+                return;
+            }
         devices[count++] = (unsigned)slot;
         chosen += length + (chosen[length] == ',');
     }

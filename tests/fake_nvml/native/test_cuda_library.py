@@ -90,6 +90,13 @@ def test_every_era_has_the_same_library_with_cuda_alone(built: Path) -> None:
         ({"NVIDIA_VISIBLE_DEVICES": "7"}, []),
         ({"NVIDIA_VISIBLE_DEVICES": "void"}, []),
         ({"CUDA_VISIBLE_DEVICES": ""}, []),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "1,-1,0"}, [1]),
+        ({"CUDA_VISIBLE_DEVICES": "+1st, 0"}, [1, 0]),
+        ({"CUDA_VISIBLE_DEVICES": "1,0,1"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "1,,0"}, [1]),
+        ({"CUDA_VISIBLE_DEVICES": "none"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-"}, []),
     ],
     ids=str,
 )
@@ -103,12 +110,20 @@ def test_the_variables_decide_which_cards_are_shown(
 
 
 def test_cuda_chooses_by_the_beginning_of_a_uuid(cards: State, variables: dict[str, str]) -> None:
-    """A whole UUID and as much of it as is unique name the same card."""
+    """A whole UUID and as much of it as is unique name the same card, beside the place of another."""
     uuid = cards.cards()[1].uuid
     for name in (uuid, uuid[:12]):
-        assert answer({**variables, "CUDA_VISIBLE_DEVICES": name}, 'call("cuInit", 0); show(devices())') == digits(
-            cards, 1
-        )
+        given = {**variables, "CUDA_VISIBLE_DEVICES": f"{name},0"}
+        assert answer(given, 'call("cuInit", 0); show(devices())') == digits(cards, 1, 0)
+
+
+def test_the_beginning_of_two_uuids_names_no_card(cards: State, variables: dict[str, str]) -> None:
+    """Only a beginning that no other card has is a name."""
+    for number in (0, 1):
+        cards.change_uuid(cards.cards()[number].uuid, f"GPU-aaaaaaa{number}-0000-0000-0000-000000000000")
+
+    for name, code in (("GPU-aaaa", 100), ("GPU-aaaaaaa1", 0)):
+        assert answer({**variables, "CUDA_VISIBLE_DEVICES": name}, 'show(call("cuInit", 0))') == code
 
 
 def test_a_lost_card_is_not_shown(cards: State, variables: dict[str, str]) -> None:
