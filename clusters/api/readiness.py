@@ -12,8 +12,8 @@ from clusters.api.resources import NODES
 
 # For one question, in seconds.
 _ANSWER_SECONDS = 5
-# The plugin writes it after it knows its cards.
-_COUNT = "aliyun.com/gpu-count"
+# A plugin of gpushare writes it after it knows its cards.
+_OURS, _COUNT = "aliyun.com/gpu-", "aliyun.com/gpu-count"
 
 
 async def is_up(origin: str, ready: str, tls: ssl.SSLContext | None = None) -> bool:
@@ -52,7 +52,7 @@ async def answers(url: str) -> bool:
 
 
 async def announces_cards(api: ApiClient, node: str, resource: str, *, may_be_none: bool = False) -> bool:
-    """Did the kubelet take the plugin's list, which has some of that resource, and did the plugin write what its cards are?
+    """Did the kubelet take the plugin's list, which has some of that resource, and did a plugin of gpushare write how many its cards are?
 
     With ``may_be_none`` the list may be empty: the cards of the node do not report how much memory they have.
     """
@@ -62,4 +62,4 @@ async def announces_cards(api: ApiClient, node: str, resource: str, *, may_be_no
         return False
     amounts = status.get("allocatable") or {}
     amount = str(amounts.get(resource, ""))
-    return amount != "" and (may_be_none or amount != "0") and _COUNT in amounts
+    return amount != "" and (may_be_none or amount != "0") and (_COUNT in amounts or not resource.startswith(_OURS))

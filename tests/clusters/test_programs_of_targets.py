@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from pathlib import Path
@@ -117,5 +118,16 @@ async def test_a_plugin_alone_has_a_scheduler_without_extenders() -> None:
             lambda: cluster.api.get(PODS, "p", "default"), lambda seen: seen["spec"].get("nodeName"), "it is bound"
         )
         assert bound["spec"]["nodeName"] == "one"
+    finally:
+        await cluster.stop()
+
+
+async def test_a_plugin_of_another_vendor_is_awaited_by_its_resource() -> None:
+    """It writes no number of cards: the cluster is up once its node shows the resource, here one that each kubelet has."""
+    plugin = Target("another", device_plugin_or_none=Program(("sleep", "60"), resource="cpu"))
+    cluster = make_cluster("embedded", [NodeSpec("one", "t4x1")], plugin, Choices(dict(os.environ)))
+    try:
+        async with asyncio.timeout(30):
+            await cluster.start()
     finally:
         await cluster.stop()
