@@ -52,7 +52,7 @@ async def answers(url: str) -> bool:
 
 
 async def announces_cards(api: ApiClient, node: str, resource: str, *, may_be_none: bool = False) -> bool:
-    """Did the kubelet take the plugin's list, which has some of that resource, and did a plugin of gpushare write how many its cards are?
+    """Did the kubelet take the plugin's list, which has some of that resource, and one of gpushare the number of its cards?
 
     With ``may_be_none`` the list may be empty: the cards of the node do not report how much memory they have.
     """
