@@ -14,6 +14,7 @@ import pytest
 from clusters.api.exchanges import LISTENERS, Begun, Ended, Event, Exchange, Written
 from e2e.checkers import UnknownError
 from e2e.checkers.api_writes import foreign_stays
+from e2e.checkers.extender_answers import DIFFERS
 from e2e.checkers.extender_messages import REFUSED, right_choices, settled_book, sound_messages
 from e2e.checkers.history import Asked
 from e2e.checkers.judgement import Finding, Judge
@@ -85,7 +86,10 @@ class RunJudge:
     def _since_last(self, server: str) -> list[Finding]:
         judge, taken = self._judges[server], self._taken.get(server, 0)
         self._taken[server] = len(judge.findings)
-        return [one for one in judge.findings[taken:] if not _was_being_bound(one, judge)]
+        excused = [one for one in judge.findings[taken:] if _was_being_bound(one, judge)]
+        for one in excused:
+            judge.forgive(one)
+        return [one for one in judge.findings[taken:] if one not in excused]
 
     def _judge(self, server: str) -> Judge:
         return self._judges.setdefault(
@@ -94,8 +98,8 @@ class RunJudge:
 
 
 def _was_being_bound(finding: Finding, judge: Judge) -> bool:
-    """Did the extender bind a pod to the node at that time? The API did not show yet that the room is taken."""
-    return finding.rule == REFUSED and any(
+    """Did the extender bind a pod to the node at that time? Its book has the pod before the API does."""
+    return finding.rule in {REFUSED, DIFFERS} and any(
         one.begun <= finding.at <= one.at
         and isinstance(one.question, dict)
         and one.question.get("Node") == finding.node

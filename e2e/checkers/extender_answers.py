@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -11,6 +11,8 @@ from e2e import spec
 from e2e.checkers.history import Asked, Entry, Listed, Object, State, name_of
 from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import booked_in_api, shares_or_none, size_of
+
+DIFFERS: Final = "book differs"
 
 
 class _Pod(msgspec.Struct, rename={"used": "usedGPU"}):
@@ -57,7 +59,7 @@ def book_differs(state: State, entry: Entry) -> Iterator[Finding]:
     for node, device in _devices(entry):
         if device is not None and device.used != (in_api := booked.get((node, device.id), 0)):
             text = f"{device.used} in the extender's book, {in_api} in the API"
-            yield Finding("book differs", entry.at, text, node=node, card=device.id)
+            yield Finding(DIFFERS, entry.at, text, node=node, card=device.id)
 
 
 def book_adds_up(_: State, entry: Entry) -> Iterator[Finding]:

@@ -63,6 +63,10 @@ class Judge:
                     self._known.add(one.key)
                     self.findings.append(one)
 
+    def forgive(self, finding: Finding) -> None:
+        """Let a finding count as not seen yet."""
+        self._known.discard(finding.key)
+
     def about(self, namespace: str, nodes: Collection[str] = ()) -> list[Finding]:
         """The findings about pods of the namespace, about nodes (those that its pods have used, and these), or about neither."""
         used = self.state.used[namespace].union(nodes)

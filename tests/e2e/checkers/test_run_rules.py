@@ -191,7 +191,7 @@ def test_a_plugin_follows_its_protocol(history: list[Entry], rules: list[str]) -
 
 
 def test_a_case_takes_the_findings_of_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster's writes and its extender's answers are judged together; a bind that is under way excuses a refusal."""
+    """A cluster's writes and its extender's answers are judged together; a bind that is under way excuses a fuller book."""
     judged = RunJudge()
     monkeypatch.setattr(exchanges, "LISTENERS", [judged.take])
 
@@ -210,6 +210,10 @@ def test_a_case_takes_the_findings_of_its_run(monkeypatch: pytest.MonkeyPatch) -
     ask(spec.BIND, {"Node": "n", "PodUID": "other"}, {}, 8.0, 10.0)
     ask(spec.FILTER, other, {"NodeNames": [], "FailedNodes": {"n": "full"}}, 9.5, 9.6)
     assert [one.node for one in judged.findings()] == ["m"]
+    book = {"nodes": [{"name": "n", "devs": [{"id": 0, "totalGPU": 14, "usedGPU": 12, "pods": [{"usedGPU": 12}]}]}]}
+    for at, rules in ((9.7, []), (10.1, ["book differs"])):
+        ask(spec.INSPECT, {}, book, at, at)
+        assert [one.rule for one in judged.findings()] == rules
 
 
 def test_a_cluster_that_ended_leaves_its_findings(monkeypatch: pytest.MonkeyPatch) -> None:
