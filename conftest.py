@@ -9,6 +9,8 @@ import pytest
 
 # The marks of tests that each option skips.
 _SKIPPED: Final = {"--quick": ("thorough", "exhaustive"), "--not-exhaustive": ("exhaustive",)}
+# An assertion of what cases share shows both sides and their difference, too.
+pytest.register_assert_rewrite("e2e")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -90,6 +90,8 @@ class Differences(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     """A pod that asks for no card memory passes on each node, or is refused on nodes without cards."""
     bind_writes: Literal["one", "two"] = "one"
     """A bind writes node and annotations together, or the annotations first."""
+    repeated_bind: Literal["success", "refused"] = "success"
+    """A bind that is ordered again on the pod's node is a success, or the API server's refusal."""
 
 
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -236,9 +236,13 @@ class Observer:
         """Wait for an event with this reason; its text."""
         return (await eventually(lambda: self.events(pod, reason), bool, f"an event {reason} on {pod}"))[0]
 
-    async def inspect(self, path: str = "") -> Any:
-        """The extender's book."""
-        return (await self.get(self.cluster.extender_url() + spec.INSPECT + path)).json()
+    async def inspect(self, path: str = "", url: str = "") -> Any:
+        """The book of the extender at ``url`` or the session's, nodes and pods by name: the order of an answer has no meaning."""
+        book = (await self.get((url or self.cluster.extender_url()) + spec.INSPECT + path)).json()
+        for node in book.get("nodes") or ():
+            for card in node.get("devs") or ():
+                card["pods"] = sorted(card.get("pods") or (), key=str)
+        return {**book, "nodes": sorted(book.get("nodes") or (), key=str)}
 
     async def post(self, verb: str, body: bytes | str) -> Answer:
         """Talk to the extender as a scheduler (or as a stranger) would."""

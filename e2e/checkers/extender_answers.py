@@ -37,13 +37,15 @@ class _Book(msgspec.Struct):
 
 
 def book_beyond_cards(state: State, entry: Entry) -> Iterator[Finding]:
-    """The extender's book has the true size of each card, no more in use than that, and no node that is gone."""
+    """The extender's book has the true size of each card, no more in use than that, and books nothing on a node that is gone."""
     if _is_book(entry) and not isinstance(book := _read(entry), _Book):
         yield Finding("book", entry.at, book)
         return
     for node, device in _devices(entry):
         if state.nodes and node not in state.nodes:
-            yield Finding("book", entry.at, "it is in the extender's book, and no Node has this name", node=node)
+            if device is not None and device.used:
+                text = f"{device.used} units are in use in the extender's book, and no Node has this name"
+                yield Finding("book", entry.at, text, node=node, card=device.id)
         elif device is not None:
             if node in state.cards and device.total != (size := size_of(state, node, device.id)):
                 text = f"{device.total} units in the extender's book, it has {size}"

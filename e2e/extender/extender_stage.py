@@ -167,6 +167,11 @@ class ExtenderStage:
         """Is it the status that the target declares for a refused bind?"""
         return str(status) == self._target.differences.refused_bind
 
+    @property
+    def may_refuse_again(self) -> bool:
+        """Does the target declare that it refuses to bind a pod again?"""
+        return self._target.differences.repeated_bind == "refused"
+
     def claims(self, capability: str) -> bool:
         """Does the target declare it? For a part of a case; a case that is about it has the marker ``needs``."""
         return capability in self._target.claims

@@ -9,9 +9,11 @@ from __future__ import annotations
 import pytest
 
 from clusters.api.waiting import eventually
+from clusters.provider import NodeSpec
 from e2e.builders import gpu_pod
+from e2e.checkers.pod_requests import card_of
 from e2e.extender.extender_stage import ExtenderStage
-from e2e.observer import Observer
+from e2e.observer import Observer, OwnCluster, observing
 
 
 @pytest.mark.promise("D06")
@@ -26,14 +28,16 @@ async def test_d06_cards_of_unequal_size_are_not_averaged(observer: Observer) ->
 
 
 @pytest.mark.promise("D10")
-async def test_d10_a_sick_card_has_no_room(stage: ExtenderStage, name: str) -> None:
-    """D10: a card that is sick stayed in the book as free. (From the Xid to the scheduler: e2e/scenarios/test_sick_card.py.)"""
-    await stage.node(name, 20, 2)
-    await stage.booked("there", name, 1, 8)
-    await stage.used(name, 0, 8)
-    async with stage.banned(name, "0"):
-        await _largest(stage, name, 2)
-    await _largest(stage, name, 10)
+@pytest.mark.needs("device_plugin")
+@pytest.mark.stand_in_only("its node has a plugin of its own")
+async def test_d10_a_sick_card_gets_no_pod(own: OwnCluster) -> None:
+    """D10: the extender read the node's capacity alone, so that a pod went to the card that its plugin reports as unhealthy."""
+    async with own([NodeSpec("sick", box="t4x2", driver="418.87", plugin_options={"health": "true"})]) as cluster:
+        await cluster.fake_nvml("sick", "xid", "0", "79")
+        async with observing(cluster, "sick") as observer:
+            await observer.shows("sick", "14")
+            (pod,) = await observer.run(gpu_pod("p", 3, node="sick"))
+            assert card_of(pod) == 1
 
 
 @pytest.mark.promise("D11")

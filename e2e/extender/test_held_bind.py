@@ -25,7 +25,7 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 async def test_d24_a_held_bind_holds_up_no_question(
     stage: ExtenderStage, target: Target, choices: Choices, tmp_path: Path
 ) -> None:
-    """D24: one lock was held over a bind's requests and taken for each node of a question; then the bind goes on."""
+    """D24: a node's lock was held over a bind's requests and taken for each question about it; then the bind goes on."""
     (pod,) = await stage.create(stage.pod("p", 3))
     account = tmp_path / "kubeconfig"
     async with road_to_api(await stage.cluster.kubeconfig_of(target.extender.account), account) as road:
@@ -38,13 +38,13 @@ async def test_d24_a_held_bind_holds_up_no_question(
             road.hold_requests()
             bind = asyncio.create_task(stage.bind(pod, "a2", url + target.extender.path))
             await until(lambda: road.held, bool, "the bind's request is on the road")
-            question = json.dumps({"Pod": stage.pod("q", 1), "Nodes": None, "NodeNames": ["a1", "nowhere"]})
+            question = json.dumps({"Pod": stage.pod("q", 1), "Nodes": None, "NodeNames": ["a1", "a2", "nowhere"]})
             try:
                 answer = await stage.observer.post_to(url + target.extender.path + spec.FILTER, question)
             except TransportError as error:
                 pytest.fail(f"no answer while the bind is held: {error}")
 
-            assert answer.json()["NodeNames"] == ["a1"]
+            assert answer.json()["NodeNames"] == ["a1", "a2"]
             assert not bind.done()
             road.mend()
             assert await bind == ""

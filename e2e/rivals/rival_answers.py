@@ -31,7 +31,7 @@ class Question:
             names = [node["metadata"]["name"] for node in self.items]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in (*names, *self.order.values())):
             raise ValueError("names are not texts")
-        self.names: list[str] = names if "names-twice" in faults else list(dict.fromkeys(names))
+        self.names: list[str] = list(dict.fromkeys(names))
 
     def amount(self, faults: Faults) -> int:
         """The units that its pod asks for. Raises ValueError."""
@@ -101,7 +101,7 @@ def _result(
     if asked.items is not None:
         nodes = [node for node in asked.items if node["metadata"]["name"] in fit]
         if "nodes-stripped" in faults:
-            nodes = [{key: node.get(key) for key in ("metadata", "spec", "status")} for node in nodes]
+            nodes = [{"metadata": {"name": name}, "spec": {}, "status": {}} for name in fit]
     elif "d23-nodes-for-names" in faults:
         nodes = [book.nodes[name] for name in fit if name in book.nodes]
     original = "original-texts" in faults

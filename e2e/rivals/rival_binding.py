@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -30,13 +31,13 @@ class Binder:
     """Binds pods by the book."""
 
     def __init__(self, api: Api, book: Book, nanoseconds: Callable[[], int]) -> None:
-        self.lock = asyncio.Lock()
+        self.locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._api, self._book, self._now, self._faults = api, book, nanoseconds, book.faults
 
     async def bind(self, order: Mapping[str, str]) -> str:
         """The reason why the pod was not bound, or ""."""
-        if "d24-one-lock-for-all" in self._faults:
-            async with self.lock:
+        if "d24-node-locked" in self._faults:
+            async with self.locks[order["Node"]]:
                 return await self._bind(order)
         return await self._bind(order)
 
@@ -119,8 +120,6 @@ class Binder:
         if card is None:
             return {}
         given = pod["metadata"].get("annotations") or {}
-        if "d30-author-believed" in self._faults and INDEX in given:
-            return {}
         index = card.index if "another-cards-index" not in self._faults else (card.index + 1) % len(cards)
         size = card.size if "card-size-is-the-total" not in self._faults else sum(one.size for one in cards)
         now = self._now() if "time-in-seconds" not in self._faults else self._now() // 10**9

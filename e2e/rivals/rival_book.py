@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from e2e.rivals.rival_pods import COUNT, Faults, Object, card_sizes, is_over, node_of, shares, whole
+from e2e.rivals.rival_pods import COUNT, UNITS, Faults, Object, card_sizes, is_over, node_of, shares, whole
 
 _WORD: Final = 1 << 64
 
@@ -87,7 +87,7 @@ class Book:
 
     def free(self, card: Card) -> int:
         """The units of a card that another pod may have."""
-        if not card.is_healthy and "d10-sick-cards-offered" not in self.faults:
+        if not card.is_healthy:
             return 0
         if "d12-room-wraps" in self.faults:
             return (card.size - card.used) % _WORD
@@ -105,7 +105,8 @@ class Book:
     def _cards(self, name: str) -> list[Card]:
         banned = self.banned.get(name, frozenset())
         sizes = enumerate(self._sizes(name))
-        return [Card(index, size, is_healthy and index not in banned) for index, (size, is_healthy) in sizes]
+        blind = "d10-sick-cards-offered" in self.faults
+        return [Card(index, size, (is_healthy or blind) and index not in banned) for index, (size, is_healthy) in sizes]
 
     def _sizes(self, name: str) -> list[tuple[int, bool]]:
         sizes = card_sizes(self.nodes[name], self.faults)
@@ -125,7 +126,10 @@ class Book:
         held: dict[str, list[tuple[str, int, int, Object]]] = defaultdict(list)
         for uid, pod in self.pods.items():
             if node_of(pod) and not self._is_free_of(pod):
-                held[uid] = [(node_of(pod), card, amount, pod) for card, amount in shares(pod).items()]
+                written = (pod["metadata"].get("annotations") or {}) if "d30-author-believed" in self.faults else {}
+                held[uid] = [
+                    (node_of(pod), card, int(written.get(UNITS, amount)), pod) for card, amount in shares(pod).items()
+                ]
         for uid, one in self._assumed.items():
             held[uid] = [one]
         return held

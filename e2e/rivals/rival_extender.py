@@ -171,10 +171,9 @@ class Door:
         body = await request.read()
         try:
             asked = Question(json.loads(body), self._faults)
-            if "d24-one-lock-for-all" in self._faults:
-                for _ in asked.names:
-                    async with self._binder.lock:
-                        pass
+            for name in asked.names if "d24-node-locked" in self._faults else ():
+                async with self._binder.locks[name]:
+                    pass
             answer = filtered(self._book, asked)
             if "filter-books" in self._faults and asked.pod is not None and answer["NodeNames"]:
                 self._binder.assume(asked.pod, answer["NodeNames"][0])

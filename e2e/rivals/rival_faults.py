@@ -16,7 +16,7 @@ EXTENDER: Final = frozenset({
     "d06-cards-averaged", "d10-sick-cards-offered", "d11-bad-ban-is-card-0", "d12-room-wraps", "d13-nodes-frozen",
     "d14-frozen-while-empty", "d15-freed-when-deletion-starts", "d16-deletes-lost-in-a-rush", "d17-keyed-by-name",
     "d18-book-read-in-pieces", "d19-unknown-node-panics", "d20-annotations-before-bind", "d21-init-and-sidecars-ignored",
-    "d23-nodes-for-names", "d24-one-lock-for-all", "d25-no-prioritize", "d26-profiles-open", "d29-learns-late",
+    "d23-nodes-for-names", "d24-node-locked", "d25-no-prioritize", "d26-profiles-open", "d29-learns-late",
     "d30-author-believed",
     # Parts of its dialect.
     "bind-not-idempotent", "cpu-only-pods-refused", "original-texts", "refused-bind-500",
@@ -24,7 +24,7 @@ EXTENDER: Final = frozenset({
     "all-in-one-map", "annotations-second", "another-cards-index", "assigned-at-bind", "assumed-after-write",
     "bodies-up-to-1-mib", "booking-kept-after-refusal", "card-size-is-the-total", "created-for-bound", "error-left-out",
     "filter-books", "finished-still-counted", "first-container-alone", "fraction-cut", "hosts-left-out", "in-both-maps",
-    "keys-in-exact-casing", "keys-in-lower-case", "names-not-asked", "names-twice", "nodes-stripped", "null-for-list",
+    "keys-in-exact-casing", "keys-in-lower-case", "names-not-asked", "nodes-stripped", "null-for-list",
     "off-by-one-unit", "restarts-empty", "room-not-checked-at-bind", "score-is-a-fraction", "score-over-ten",
     "stale-by-one-event", "time-in-seconds", "uid-ignored",
 })  # fmt: skip

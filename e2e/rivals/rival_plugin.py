@@ -248,6 +248,8 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
     faults = rival_faults.chosen(arguments, os.environ, "device_plugin")
+    if arguments.health_check == "true":
+        faults -= {"d09-no-health"}
     sys.exit(asyncio.run(_run(arguments, faults)))
 
 
