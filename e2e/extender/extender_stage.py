@@ -87,20 +87,20 @@ class ExtenderStage:
         finally:
             await self.api.delete(CONFIG_MAPS, metadata["name"], metadata["namespace"])
 
-    async def cards(self, node: str) -> list[Object]:
-        """A node's cards in the extender's book; none if it does not know the node."""
-        book = await self.observer.inspect(f"/{node}")
+    async def cards(self, node: str, url: str = "") -> list[Object]:
+        """A node's cards in the book of the extender at ``url`` or the session's; none if it does not know the node."""
+        book = await self.observer.inspect(f"/{node}", url)
         return [card for one in book.get("nodes") or () for card in one["devs"]]
 
-    async def used(self, node: str, *units: int) -> None:
+    async def used(self, node: str, *units: int, url: str = "") -> None:
         """Wait until this number of units of its cards is booked."""
-        await self._shows(node, "usedGPU", list(units))
+        await self._shows(node, "usedGPU", list(units), url)
 
-    async def _shows(self, node: str, fact: str, units: list[int]) -> None:
+    async def _shows(self, node: str, fact: str, units: list[int], url: str = "") -> None:
         def is_shown(cards: list[Object]) -> bool:
             return [card[fact] for card in cards] == units
 
-        await eventually(lambda: self.cards(node), is_shown, f"the extender's book has {fact} {units} on {node}")
+        await eventually(lambda: self.cards(node, url), is_shown, f"the extender's book has {fact} {units} on {node}")
 
     def pod(self, name: str, *units: object, scheduler: str = NO_SCHEDULER, **more: Any) -> Object:
         """A pod's manifest that any node takes; ``more`` is gpu_pod's."""
