@@ -99,7 +99,7 @@ async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) 
     assert told[spec.ENV_INDEX] == "1"
 
 
-@pytest.mark.promise("DP-013")
+@pytest.mark.promise("D21", "DP-013")
 async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
     """The kubelet offers an init container's ids to the next one, which stays on their card."""
     free = await stage.free_ids()
@@ -195,7 +195,7 @@ async def test_no_pod_waits(stage: PluginStage) -> None:
         await stage.kubelet.allocate(MEMORY, free[:3])
 
 
-@pytest.mark.promise("DP-017")
+@pytest.mark.promise("D04", "DP-017")
 @pytest.mark.parametrize(
     "kind", ["none", pytest.param("unknown", marks=pytest.mark.needs("pod-resources")), "more than a card"]
 )

@@ -33,7 +33,7 @@ async def test_options_are_answered_inside_register(stage: PluginStage) -> None:
         assert registration.options.get_preferred_allocation_available
 
 
-@pytest.mark.promise("DP-002")
+@pytest.mark.promise("D05", "DP-002")
 async def test_the_first_list_is_whole(stage: PluginStage) -> None:
     """One id for each GiB of each card, all healthy."""
     await stage.open("mixed", driver="418.87")

@@ -10,7 +10,7 @@ from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.test_plugin_allocate import MEMORY
 
 
-@pytest.mark.promise("DP-016")
+@pytest.mark.promise("D03", "DP-016")
 async def test_a_refused_container_gets_a_reason(stage: PluginStage) -> None:
     """For ids that no pod waits for: some text, in whatever language."""
     free = await stage.free_ids()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -12,6 +13,7 @@ from e2e.report.verdict_table import Outcome, Table, columns_of, counts
 Word = Literal["pass", "fail", "partial", "unknown", "not applicable"]
 # Failures that the verdict of a column names.
 _SHOWN_FIRST: Final = 3
+_DEFECT: Final = re.compile(r"D\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +41,18 @@ def word_of(outcomes: Collection[Outcome]) -> Word:
 
 
 def of_promise(table: Table, column: str, promise: str) -> Judgement:
-    """The verdict of one promise; ``unknown`` if none of its cases was in the run."""
-    outcomes = [
-        case.verdicts[column].outcome
-        for case in table.cases.values()
-        if promise in case.promises and column in case.verdicts
-    ]
+    """The verdict of one promise, and the original's defects that its failed cases are about, too; ``unknown`` if none ran."""
+    cases = [case for case in table.cases.values() if promise in case.promises and column in case.verdicts]
+    outcomes = [case.verdicts[column].outcome for case in cases]
     word = word_of(outcomes)
     if not outcomes:
         return Judgement(word, "not run")
     shown: Outcome = "failed" if word == "fail" else "error" if "error" in outcomes else "passed"
     amount = outcomes.count(shown)
-    return Judgement(word, f"{amount} of {len(outcomes)} {shown}" if amount and word != "pass" else "")
+    through = {one for case in cases if case.verdicts[column].outcome == "failed" for one in case.promises}
+    defects = sorted(one for one in through - {promise} if _DEFECT.fullmatch(one))
+    facts = [f"{amount} of {len(outcomes)} {shown}", *([f"by {', '.join(defects)}"] if defects else ())]
+    return Judgement(word, " ".join(facts) if amount and word != "pass" else "")
 
 
 def of_column(table: Table, column: str, promises: Mapping[str, Promise]) -> Judgement:

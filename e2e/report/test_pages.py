@@ -93,7 +93,7 @@ def test_promises_are_rows_and_columns_are_targets_on_clusters() -> None:
     page = parsed(plain(to_html(TABLE, PROMISES)))
     rows = {texts(row)[:6].strip(): [texts(cell) for cell in row.iter("td")] for row in page.iter("tr")}
 
-    assert rows["DP-001"] == ["pass", "fail: 1 of 2 failed"]
+    assert rows["DP-001"] == ["pass", "fail: 1 of 2 failed by D01"]
     assert rows["DP-002"] == ["unknown: not run", "not applicable"]
     assert rows["D01 it"] == ["pass", "fail: 1 of 1 failed"]
     assert "No case of these runs is about DP-003." in texts(page)
@@ -166,7 +166,7 @@ def test_two_targets_are_compared_by_cluster() -> None:
     """Promises are shown as a table, cases only if they differ; a case that one did not run differs."""
     found = compare_tables(of(OURS), of(RIVAL), PROMISES)
 
-    assert "differs: DP-001 on embedded: A pass, B fail (1 of 2 failed)" in found.text
+    assert "differs: DP-001 on embedded: A pass, B fail (1 of 2 failed by D01)" in found.text
     assert "differs: e2e/b.py::test_four on embedded: A error (OSError: gone), B not run" in found.text
     assert "differs: the whole: A unknown, B fail" in found.text
     assert compare_tables(of(OURS), of(OURS), PROMISES).differences == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from e2e.promises import Promise
-from e2e.report.promise_verdicts import judged_musts, of_column, word_of
+from e2e.report.promise_verdicts import judged_musts, of_column, of_promise, word_of
 from e2e.report.verdict_table import Case, Column, Outcome, Table, Verdict, columns_of, counts, merged, troubles
 
 PASSED, FAILED = Verdict("passed"), Verdict("failed", "why")
@@ -161,11 +161,15 @@ def test_a_defect_of_the_original_is_named_and_fails_no_target() -> None:
     """A case of another promise besides fails it all the same."""
     rows = {"D01": Promise("D01", "x", level="defect"), "X-001": Promise("X-001", "x")}
 
+    def run(*ids: str) -> Table:
+        cases = {A: Case(ids, {"t on kind": FAILED}), B: Case(("X-001",), {"t on kind": PASSED})}
+        return Table("c", {"t on kind": Column("t", "kind", "", "")}, cases)
+
     def verdict(*ids: str) -> str:
-        column = Column("t", "kind", "", "")
-        cases = {A: Case(ids, {column.name: FAILED}), B: Case(("X-001",), {column.name: PASSED})}
-        return of_column(Table("c", {column.name: column}, cases), column.name, rows).text
+        return of_column(run(*ids), "t on kind", rows).text
 
     assert verdict("D01") == "pass: 1 passed, 1 failed; failed cases are about the defects D01"
     assert verdict("D01", "X-001").startswith("fail: ")
     assert verdict().startswith("fail: ")
+    assert of_promise(run("D01", "X-001"), "t on kind", "X-001").text == "fail: 1 of 2 failed by D01"
+    assert of_promise(run("D01", "X-001"), "t on kind", "D01").text == "fail: 1 of 1 failed"

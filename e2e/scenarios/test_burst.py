@@ -39,7 +39,7 @@ def is_settled(pods: list[dict[str, Any]], sizes: Sizes) -> bool:
     return all(units_of(pod) > largest for pod in pods if not pod["spec"].get("nodeName"))
 
 
-@pytest.mark.promise("E2E-002", "EXT-023")
+@pytest.mark.promise("D05", "E2E-002", "EXT-023")
 async def test_a_hundred_pods_at_once_over_book_no_card(observer: Observer) -> None:
     """No book ever has more on a card than it holds, while pods of random sizes come to six nodes and after they have settled."""
     rng = random.Random(SEED)

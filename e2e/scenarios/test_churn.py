@@ -19,7 +19,7 @@ ALONE: Final = pytest.mark.exhaustive("both together are the heavier load, and t
 pytestmark = pytest.mark.timeout(1200)
 
 
-@pytest.mark.promise("DP-022", "E2E-005", "E2E-006")
+@pytest.mark.promise("D02", "DP-022", "E2E-005", "E2E-006")
 @pytest.mark.parametrize("what", [pytest.param("kubelet", marks=ALONE), pytest.param("plugin", marks=ALONE), "both"])
 async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureRequest, what: str) -> None:
     """Running pods keep card and container while the kubelet is restarted, or the plugin is killed, or both, again and again.
@@ -45,7 +45,7 @@ async def test_restarts_under_churn(observer: Observer, request: pytest.FixtureR
     await observer.check_all(*(pod["metadata"]["name"] for pod in pods), totals=False)
 
 
-@pytest.mark.promise("DP-022")
+@pytest.mark.promise("D02", "DP-022")
 async def test_reboots_under_churn(observer: Observer, request: pytest.FixtureRequest) -> None:
     """The node is rebooted twice; a pod let in again is on its card, the reason of one that is not is the absent plugin."""
     churn = Churn(observer, NODE, seed=2)

@@ -56,6 +56,7 @@ async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
     await observer.check_books()
 
 
+@pytest.mark.promise("D02", "D21")
 async def test_an_init_container_a_sidecar_and_two_containers(observer: Observer) -> None:
     """All kinds in one pod, twice, beside each other."""
     names = ["first", "second"]
@@ -100,9 +101,9 @@ async def test_annotations_written_by_hand_over_book_no_card(observer: Observer)
     await observer.check_right_cards("rightful")
 
 
-@pytest.mark.promise("D22")
+@pytest.mark.promise("D05")
 async def test_a_daemon_sets_pods(observer: Observer) -> None:
-    """Defect D22: one on each GPU node, by the scheduler or past it; each on a card of its node, all counted."""
+    """One on each GPU node, by the scheduler or past it; each on a card of its node, all counted."""
     pod = {"containers": [gpu_container("main", 2)], "nodeSelector": {"gpushare": "true"}}
     await observer.create(controller("DaemonSet", "d", pod))
     nodes = {node for node, cards in (await observer.sizes()).items() if cards}

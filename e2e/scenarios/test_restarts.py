@@ -20,7 +20,7 @@ PODS: Final = 20
 
 
 @pytest.mark.promise("E2E-004", "EXT-026", "EXT-027")
-@pytest.mark.promise("D20")
+@pytest.mark.promise("D05", "D20")
 async def test_extender_killed_under_load_over_books_nothing(observer: Observer) -> None:
     """Killed again and again while pods come; all run in the end and every book holds (defect D20)."""
     rng = random.Random(4)
