@@ -244,6 +244,10 @@ class Observer:
                 card["pods"] = sorted(card.get("pods") or (), key=str)
         return {**book, "nodes": sorted(book.get("nodes") or (), key=str)}
 
+    async def booked(self) -> Any:
+        """The nodes of the book on which something is booked: an extender may know others only once it is asked about them."""
+        return [node for node in (await self.inspect())["nodes"] if node["usedGPU"]]
+
     async def post(self, verb: str, body: bytes | str) -> Answer:
         """Talk to the extender as a scheduler (or as a stranger) would."""
         return await self.post_to(self.cluster.extender_url() + verb, body)

@@ -149,8 +149,8 @@ async def test_a_filter_of_five_thousand_names(stage: ExtenderStage) -> None:
 async def test_the_same_question_has_the_same_answer(observer: Observer, stage: ExtenderStage) -> None:
     """A filter books nothing: asked fifty times in parallel, the book is as it was."""
     (pod,) = await stage.create(stage.pod("p", 9))
-    before = await observer.inspect()
+    before = await observer.booked()
     answers = await asyncio.gather(*(stage.filter(pod, "a1", "a2", "b1", "b2") for _ in range(50)))
 
     assert all(answer == answers[0] for answer in answers)
-    assert await observer.inspect() == before
+    assert await observer.booked() == before
