@@ -15,7 +15,6 @@ DEMO: Final[Mapping[str, object]] = {}
 SLEEPS: Final[Mapping[str, object]] = {"HOLDS_MIB": 0}
 JOB: Final[Mapping[str, object]] = {"HOLDS_MIB": 0, "EXITS_AFTER": 1}
 ENDS_AT_ONCE: Final[Mapping[str, object]] = {"HOLDS_MIB": 0, "EXITS_AFTER": 0}
-STOPS_SLOWLY: Final[Mapping[str, object]] = {"HOLDS_MIB": 1024, "STOP_SECONDS": 5}
 # A scheduler that is not there.
 NO_SCHEDULER: Final = "nobody"
 

@@ -118,6 +118,7 @@ async def test_an_annotation_that_is_no_index_is_written_again(observer: Observe
 
 
 @pytest.mark.needs("device_plugin")
+@pytest.mark.promise("D04")
 async def test_an_annotation_with_a_wrong_index_stops_no_other_pod(observer: Observer) -> None:
     """A pod bound by hand names a card that is not there: it is refused; others go on."""
     await observer.create(gpu_pod("forged", 1, bound_to="a1", annotations={spec.POD_INDEX: "7"}))

@@ -185,16 +185,6 @@ async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> 
     assert any("annotation" in message for _, message in await stage.events("b"))
 
 
-@pytest.mark.promise("DP-016")
-@pytest.mark.promise("D03", "D04")
-async def test_no_pod_waits(stage: PluginStage) -> None:
-    """Defects D3, D4: an error, on a node of one card, too; never a nonsense variable."""
-    await stage.open("t4x1")
-    free = (await stage.plug()).ids()
-    with pytest.raises(grpc.aio.AioRpcError):
-        await stage.kubelet.allocate(MEMORY, free[:3])
-
-
 @pytest.mark.promise("D04", "DP-017")
 @pytest.mark.parametrize(
     "kind", ["none", pytest.param("unknown", marks=pytest.mark.needs("pod-resources")), "more than a card"]

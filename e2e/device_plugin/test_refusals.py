@@ -12,7 +12,7 @@ from e2e.device_plugin.test_plugin_allocate import MEMORY
 
 @pytest.mark.promise("D03", "DP-016")
 async def test_a_refused_container_gets_a_reason(stage: PluginStage) -> None:
-    """For ids that no pod waits for: some text, in whatever language."""
+    """Defect D3: for ids that no pod waits for, some text in whatever language, and never a success."""
     free = await stage.free_ids()
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await stage.kubelet.allocate(MEMORY, free[:3])

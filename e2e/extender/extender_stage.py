@@ -226,12 +226,16 @@ class ExtenderStage:
 
     @contextlib.asynccontextmanager
     async def extender(
-        self, options: Mapping[str, str] | None = None, *, tls: ssl.SSLContext | None = None
+        self,
+        options: Mapping[str, str] | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+        account: Path | None = None,
     ) -> AsyncIterator[str]:
-        """Another extender of the same kind; returns the URL of its verbs. ``tls``: how to connect to it."""
+        """Another extender of the same kind; returns the URL of its verbs. ``tls``: how to connect to it. ``account``: its own."""
         log = self.folder / "extender.log"
         program, port = await schedulers.extender_beside(
-            "the extender beside", self._target, self.cluster, self._choices, log, options or {}
+            "the extender beside", self._target, self.cluster, self._choices, log, options or {}, account=account
         )
         url = f"{'http' if tls is None else 'https'}://127.0.0.1:{port}"
         try:

@@ -75,19 +75,6 @@ async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -
         assert await stage.fits(stage.pod("p", large), name) == []
 
 
-@pytest.mark.promise("D17")
-async def test_d17_a_pod_re_created_under_its_name_is_another(stage: ExtenderStage, name: str) -> None:
-    """D17: the uid of a force-deleted pod stayed booked for ever: a StatefulSet's pod, ten times over, holds its units once."""
-    await stage.node(name, 20, 2)
-    for life in range(10):
-        await stage.booked("set-0", name, life % 2, 6)
-        await stage.observer.delete("set-0", 0)
-    await stage.booked("set-0", name, 0, 6)
-
-    await stage.used(name, 6, 0)
-    assert await stage.fits(stage.pod("p", 10), name) == [name]
-
-
 @pytest.mark.promise("D25")
 async def test_d25_scores_look_at_the_cards(stage: ExtenderStage, name: str) -> None:
     """D25: prioritize was missing, and a scheduler that does not know cards chose among the nodes that hold a pod."""

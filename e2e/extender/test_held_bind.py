@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 
 from clusters.api.connection import TransportError
-from clusters.api.readiness import is_up
 from clusters.api.waiting import until
-from clusters.providers import Choices
-from clusters.targets import Target
 from e2e import spec
-from e2e.extender import schedulers
 from e2e.extender.extender_stage import ExtenderStage
 from e2e.tcp_road import road_to_api
 
@@ -22,25 +17,18 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
 
 @pytest.mark.promise("D24", "EXT-025")
-async def test_d24_a_held_bind_holds_up_no_question(
-    stage: ExtenderStage, target: Target, choices: Choices, tmp_path: Path
-) -> None:
+async def test_d24_a_held_bind_holds_up_no_question(stage: ExtenderStage) -> None:
     """D24: a node's lock was held over a bind's requests and taken for each question about it; then the bind goes on."""
     (pod,) = await stage.create(stage.pod("p", 3))
-    account = tmp_path / "kubeconfig"
-    async with road_to_api(await stage.cluster.kubeconfig_of(target.extender.account), account) as road:
-        program, own_port = await schedulers.extender_beside(
-            "the extender on a slow road", target, stage.cluster, choices, tmp_path / "log", {}, account=account
-        )
-        url = f"http://127.0.0.1:{own_port}"
+    account = stage.folder / "kubeconfig"
+    async with road_to_api(await stage.account(), account) as road, stage.extender(account=account) as url:
+        road.hold_requests()
         try:
-            await program.launch(lambda: is_up(url, target.extender.ready))
-            road.hold_requests()
-            bind = asyncio.create_task(stage.bind(pod, "a2", url + target.extender.path))
+            bind = asyncio.create_task(stage.bind(pod, "a2", url))
             await until(lambda: road.held, bool, "the bind's request is on the road")
             question = json.dumps({"Pod": stage.pod("q", 1), "Nodes": None, "NodeNames": ["a1", "a2", "nowhere"]})
             try:
-                answer = await stage.observer.post_to(url + target.extender.path + spec.FILTER, question)
+                answer = await stage.observer.post_to(url + spec.FILTER, question)
             except TransportError as error:
                 pytest.fail(f"no answer while the bind is held: {error}")
 
@@ -50,4 +38,3 @@ async def test_d24_a_held_bind_holds_up_no_question(
             assert await bind == ""
         finally:
             road.mend()
-            await program.stop()

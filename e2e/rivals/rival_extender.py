@@ -29,8 +29,6 @@ _ROOT: Final = "/gpushare-scheduler"
 _BAN: Final = "unhealthy-gpu-"
 # Late enough that a scheduler has asked before.
 _LATE_SECONDS: Final = 8.0
-# More deletions at the same moment are lost; those of one case, when it has ended, are fewer.
-_RUSH_PODS, _RUSH_SECONDS = 8, 0.2
 # A queue of names is quick: another pod has the name by then only if that pod comes at the same moment.
 _QUEUE_SECONDS: Final = 0.005
 _MALFORMED: Final = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
@@ -44,7 +42,6 @@ class Watcher:
         self._seen: set[str] = set()
         self.is_synced = asyncio.Event()
         self._held: dict[str, tuple[str, Object]] = {}
-        self._leaving = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -101,9 +98,9 @@ class Watcher:
             if before is None:
                 return
             kind, pod = before
-        is_late = self._faults & {"d16-deletes-lost-in-a-rush", "d17-keyed-by-name"} and kind == "DELETED"
         # A queue of names has passed over the mark, too, if another pod has the name by then.
-        is_late = is_late or ("d17-keyed-by-name" in self._faults and pod["metadata"].get("deletionTimestamp"))
+        is_leaving = kind == "DELETED" or pod["metadata"].get("deletionTimestamp")
+        is_late = "d17-keyed-by-name" in self._faults and is_leaving
         if is_late or ("d29-learns-late" in self._faults and (kind == "DELETED" or is_over(pod))):
             task = asyncio.create_task(self._later(kind, pod))
             self._tasks.add(task)
@@ -121,12 +118,6 @@ class Watcher:
         await asyncio.sleep(_QUEUE_SECONDS)
         if "d17-keyed-by-name" in self._faults and any(_is_successor(one, pod) for one in self._book.pods.values()):
             return
-        if "d16-deletes-lost-in-a-rush" in self._faults and kind == "DELETED":
-            if self._leaving == _RUSH_PODS:
-                return
-            self._leaving += 1
-            await asyncio.sleep(_RUSH_SECONDS)
-            self._leaving -= 1
         if "d29-learns-late" in self._faults and (kind == "DELETED" or is_over(pod)):
             await asyncio.sleep(_LATE_SECONDS)
         self._apply(kind, pod)

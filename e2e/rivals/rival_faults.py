@@ -14,7 +14,7 @@ ORIGINAL: Final = "original"
 EXTENDER: Final = frozenset({
     # Defects of the original, by their numbers.
     "d06-cards-averaged", "d10-sick-cards-offered", "d11-bad-ban-is-card-0", "d12-room-wraps", "d13-nodes-frozen",
-    "d14-frozen-while-empty", "d15-freed-when-deletion-starts", "d16-deletes-lost-in-a-rush", "d17-keyed-by-name",
+    "d14-frozen-while-empty", "d15-freed-when-deletion-starts", "d17-keyed-by-name",
     "d18-book-read-in-pieces", "d19-unknown-node-panics", "d20-annotations-before-bind", "d21-init-and-sidecars-ignored",
     "d23-nodes-for-names", "d24-node-locked", "d25-no-prioritize", "d26-profiles-open", "d29-learns-late",
     "d30-author-believed",

@@ -8,7 +8,7 @@ import pytest
 
 from clusters.api.waiting import eventually
 from e2e import spec
-from e2e.builders import DEMO, STOPS_SLOWLY, gpu_pod
+from e2e.builders import DEMO, gpu_pod
 from e2e.observer import Observer
 
 
@@ -37,15 +37,6 @@ async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Obs
     (late,) = await observer.running("late")
     assert freed == late["metadata"]["annotations"][spec.POD_INDEX]
     await observer.check_all("late", "fill-a")
-
-
-@pytest.mark.promise("D06")
-async def test_a_pod_larger_than_any_card_waits(observer: Observer) -> None:
-    """Two T4 have 28 units together, but no card has 20; the original averages and may accept (defect D6)."""
-    await observer.create(gpu_pod("huge", 20, node="a2"))
-
-    await observer.waits_because("huge", "")
-    assert "nodeName" not in (await observer.pod("huge"))["spec"]
 
 
 @pytest.mark.promise("D05", "D06")
@@ -80,23 +71,3 @@ async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -
     await observer.run(gpu_pod("two", 1, 2, node="a2"), gpu_pod("three", 3, node="a2"))
 
     await observer.check_all("two", "three")
-
-
-@pytest.mark.promise("D15")
-async def test_memory_stays_booked_until_the_containers_are_gone(observer: Observer) -> None:
-    """A pod being deleted still uses its card: the next pod waits for it, then runs (defect D15)."""
-    slow = gpu_pod("leaving", 14, node="a1", plays=STOPS_SLOWLY)
-    slow["spec"]["terminationGracePeriodSeconds"] = 30
-    await observer.create(slow)
-    await observer.running("leaving")
-    await observer.delete("leaving")
-    await observer.create(gpu_pod("next", 14, node="a1"))
-
-    # The scheduler's own sum still counts the leaving pod, so the reason may be either's.
-    await observer.waits_because("next", "nsufficient")
-    assert (await observer.pod("leaving"))["metadata"]["deletionTimestamp"]
-    await observer.running("next")
-    # A real kubelet reports the end of all a moment before it lets the object go.
-    left = [pod for pod in await observer.pods() if pod["metadata"]["name"] != "next"]
-    assert all(pod["status"]["phase"] in ("Succeeded", "Failed") for pod in left)
-    await observer.check_books()
