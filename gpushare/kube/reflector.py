@@ -123,8 +123,8 @@ class Reflector(Generic[T]):
     An object that cannot be read hides no other: ``on_unreadable`` gets its identity, and if it is a pod its node. The handler
     keeps what it has of it until it can be read again, or is gone.
 
-    ``answered`` are objects that the handler knows by an answer, of which an event may never come. One that is in it before
-    a list is asked for, and that the list lacks, is gone.
+    ``held`` are the objects that the handler has. It may know one by an answer alone, and if that goes while the watch is broken
+    no event of it ever comes: one that is held before a list is asked for, and that the list lacks, is gone.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
         page: int = PAGE,
         on_unreadable: Callable[[PodOutline], None] = lambda _: None,
-        answered: Callable[[], Iterable[ObjectMeta]] = tuple,
+        held: Callable[[], Iterable[ObjectMeta]] = tuple,
     ) -> None:
         self._client = client
         self._page = page
@@ -147,7 +147,7 @@ class Reflector(Generic[T]):
         self._decoder = Decoder(kind)
         self._handler = handler
         self._on_unreadable = on_unreadable
-        self._answered = answered
+        self._held = held
         # Objects that could not be read, by their names, which are logged once; "" for those without one that can be read.
         self._unreadable: set[tuple[str, str]] = set()
         selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
@@ -208,7 +208,7 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Page by page: 50,000 pods together, as bytes and as objects, are half a gigabyte."""
         self.is_listing = True
-        answered = tuple(self._answered())
+        held = tuple(self._held())
         present: set[tuple[str, str]] = set()
         version = ""
         try:
@@ -224,7 +224,7 @@ class Reflector(Generic[T]):
                 await self._take(page.items or (), present)
         uids = {known.uid for known in self._known.values()}
         gone = [known for key, known in self._known.items() if key not in present]
-        gone += [one for one in answered if one.uid not in uids]
+        gone += [one for one in held if one.uid not in uids]
         # One without a name that can be read may be any of those that seem to lack.
         for metadata in gone if _NAMELESS not in present else ():
             self._remove(metadata)

@@ -220,11 +220,6 @@ class Book:
         """The assumed booking of a pod on a node."""
         return self._bookings[node][uid] if node in self._assumed.get(uid, ()) else None
 
-    def assumed_pods(self) -> list[ObjectMeta]:
-        """The pods that are booked and that the API has not shown bound."""
-        bookings = [self._bookings[node][uid] for uid, nodes in self._assumed.items() for node in nodes]
-        return [ObjectMeta(one.name, one.namespace, one.uid) for one in bookings]
-
     def assume(self, node: str, booking: Booking, cpu_milli: int = 0) -> None:
         """Book before the API knows; ``cpu_milli`` is what the pod asks for beside cards.
 

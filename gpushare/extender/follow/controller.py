@@ -67,7 +67,7 @@ class Controller:
         self._pods: Reflector[Pod] = Reflector(
             client, "/api/v1/pods", Pod, pods, page=PODS_OF_A_LIST.most,
             on_unreadable=lambda pod: book.set_unreadable(pod.metadata, pod.spec.node_name or ""),
-            answered=book.assumed_pods,
+            held=lambda: (ObjectMeta(one.name, one.namespace, one.uid) for one in book.identities().values()),
         )  # fmt: skip
         sick = _Changes(self._declare_sick, lambda gone: self._declare_sick(ConfigMap(gone)))
         self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, sick)

@@ -79,11 +79,11 @@ def script(lists: list[Answer], watches: list[Any]) -> ScriptedApi:
 
 
 @asynccontextmanager
-async def following(url: str, told: Told, *answered: ObjectMeta) -> AsyncIterator[Reflector[Pod]]:
+async def following(url: str, told: Told, *held: ObjectMeta) -> AsyncIterator[Reflector[Pod]]:
     """A reflector at work; a failure of it is the test's."""
     async with client_of(url) as client:
         rng = random.Random(1)
-        reflector: Reflector[Pod] = Reflector(client, PATH, Pod, told, rng=rng, answered=lambda: answered)
+        reflector: Reflector[Pod] = Reflector(client, PATH, Pod, told, rng=rng, held=lambda: held)
         running = asyncio.create_task(reflector.run())
         try:
             yield reflector
@@ -179,8 +179,8 @@ async def test_an_object_that_came_and_went_in_a_gap_is_removed() -> None:
     """No list and no watch has shown it, but an answer. One that the list has stays, and so does a later one of its name."""
     told = Told()
     api = script([listing("5", pod("a", "3", "later"), pod("b", "4"))], [])
-    answered = [ObjectMeta("a", "d", "u-a"), ObjectMeta("b", "d", "u-b")]
-    async with listen(api) as url, following(url, told, *answered) as reflector:
+    held = [ObjectMeta("a", "d", "u-a"), ObjectMeta("b", "d", "u-b")]
+    async with listen(api) as url, following(url, told, *held) as reflector:
         await reflector.synced.wait()
 
     assert told.heard == ["set a later", "set b u-b", "remove a u-a"]
@@ -188,14 +188,14 @@ async def test_an_object_that_came_and_went_in_a_gap_is_removed() -> None:
 
 async def test_an_object_answered_during_a_list_stays() -> None:
     """It may have been created after the moment that the list shows."""
-    told, answered = Told(), list[ObjectMeta]()
+    told, held = Told(), list[ObjectMeta]()
 
     def respond(call: Call) -> Any:
-        answered.append(ObjectMeta("a", "d", "u-a"))
+        held.append(ObjectMeta("a", "d", "u-a"))
         return Watch([HOLD]) if "watch" in call.query else listing("5")
 
     async with listen(ScriptedApi(respond)) as url, client_of(url) as client:
-        reflector: Reflector[Pod] = Reflector(client, PATH, Pod, told, answered=lambda: answered)
+        reflector: Reflector[Pod] = Reflector(client, PATH, Pod, told, held=lambda: held)
         running = asyncio.create_task(reflector.run())
         await reflector.synced.wait()
         running.cancel()

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpushare import wire
@@ -17,7 +18,7 @@ from gpushare.extender.core.belief import IGNORED
 from gpushare.extender.core.book import Book
 from gpushare.extender.follow.controller import Controller, OddPods
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.manifests import ObjectMeta
+from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.node import Booking
 from tests.gpushare.kube.scripted_api import HOLD, Answer, Call, ScriptedApi, Watch, client_of, event, listen, listing
 from tests.passing_time import pass_time_until
@@ -99,15 +100,19 @@ async def test_node_that_comes_after_its_pods_is_judged_with_them() -> None:
     assert note.endswith("annotations name card 7, but node n has the cards [0, 1]: booked on none")
 
 
-async def test_a_pod_that_is_bound_and_gone_unseen_is_forgotten() -> None:
+@pytest.mark.parametrize("is_shown_by_an_answer", [False, True])
+async def test_a_pod_that_is_bound_and_gone_unseen_is_forgotten(is_shown_by_an_answer: bool) -> None:
     """The list after a gap in the watch lacks a pod that no list and no event has shown, and that an order has bound."""
     stage = Stage()
     stage.nodes = [node(1)]
     stage.watches_of_pods = [[event("ERROR", {"code": 410, "reason": "Expired", "message": "too old"})]]
     async with following(stage) as book:
-        book.assume("n", Booking("uid-a", "team", "a", 4, ((0, 4),)))
-        book.bound(ObjectMeta("a", "team", "uid-a"), "n", 0)
-        assert book.snapshot().nodes["n"].used == 4
+        if is_shown_by_an_answer:
+            book.set_pod(msgspec.convert(pod("a", IDX="0"), Pod))
+        else:
+            book.assume("n", Booking("uid-a", "team", "a", 4, ((0, 4),)))
+            book.bound(ObjectMeta("a", "team", "uid-a"), "n", 0)
+        assert book.snapshot().nodes["n"].used
         await until(lambda: book.snapshot().nodes["n"].used == 0)
 
 
