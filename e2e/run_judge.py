@@ -13,9 +13,9 @@ import pytest
 
 from clusters.api.exchanges import LISTENERS, Begun, Ended, Event, Exchange, Written
 from e2e.checkers import UnknownError
-from e2e.checkers.api_writes import foreign_stays
+from e2e.checkers.api_writes import foreign_stays, sound_bookings, sound_reservations, true_transitions
 from e2e.checkers.extender_answers import DIFFERS
-from e2e.checkers.extender_messages import REFUSED, right_choices, settled_book, sound_messages
+from e2e.checkers.extender_messages import REFUSED, kept_victims, right_choices, settled_book, sound_messages
 from e2e.checkers.history import Asked
 from e2e.checkers.judgement import Finding, Judge
 
@@ -92,9 +92,12 @@ class RunJudge:
         return [one for one in judge.findings[taken:] if one not in excused]
 
     def _judge(self, server: str) -> Judge:
-        return self._judges.setdefault(
-            server, Judge(foreign_stays(self._users), sound_messages, right_choices, settled_book)
-        )
+        if server not in self._judges:
+            of_users = (rule(self._users) for rule in (foreign_stays, sound_bookings, true_transitions))
+            self._judges[server] = Judge(
+                *of_users, sound_reservations, sound_messages, kept_victims, right_choices, settled_book
+            )
+        return self._judges[server]
 
 
 def _was_being_bound(finding: Finding, judge: Judge) -> bool:

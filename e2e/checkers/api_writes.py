@@ -1,18 +1,27 @@
-"""The writes of the programs under test, by their accounts: what others wrote stays. Pure."""
+"""The writes of the programs under test, by their accounts: what others wrote stays, and their own is true. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from clusters.api.exchanges import Written
 from clusters.provider import DEVICE_PLUGIN, EXTENDER
 from e2e import spec
 from e2e.checkers.history import Entry, Object, State, name_of
 from e2e.checkers.judgement import Finding, Rule
+from e2e.checkers.overcommit import holds_a_node, shares_or_none
+from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
+from e2e.site.node_cards import UnreadableError, amount, described
 
 # The words that a name of ours has: of an annotation, a resource, a condition.
 _OURS: Final = ("aliyun.com/", "ALIYUN_COM_GPU_MEM", spec.POD_ALLOCATION, spec.NODE_HEALTHY)
+# Of a pod's card: its index, its size, and the units of the pod.
+_BOOKED: Final = (spec.POD_INDEX, spec.POD_DEVICE_UNITS, spec.POD_UNITS, spec.POD_ALLOCATION)
+_RESERVATIONS: Final = "aliyun.com/gpushare-reservations"
+_Several = dict[str, dict[int, int]]
 _SERVER: Final = ("resourceVersion", "generation", "managedFields")
 
 
@@ -37,6 +46,95 @@ def foreign_stays(accounts: Mapping[str, str]) -> Rule:
                 yield _finding(entry, f"the {program} changed {'.'.join(path)}")
 
     return foreign_write
+
+
+class _Reservation(msgspec.Struct):
+    units: int
+    cards: dict[int, int]
+    slots: int = 1
+
+
+class _Guard(msgspec.Struct):
+    pods: dict[str, _Reservation] = {}
+
+
+def sound_bookings(accounts: Mapping[str, str]) -> Rule:
+    """A rule about these users: the annotations that they write on a bound pod are true of the pod and of its card."""
+
+    def unsound_booking(state: State, entry: Entry) -> Iterator[Finding]:
+        if not isinstance(entry, Written) or entry.kind != "pods" or entry.user not in accounts or entry.new is None:
+            return
+        old, new = (_annotations(one) for one in (entry.old or {}, entry.new))
+        if not holds_a_node(entry.new) or all(old.get(name) == new.get(name) for name in _BOOKED):
+            return
+        for wrong in _wrong(entry.new, new, _sizes(state, entry.new["spec"]["nodeName"])):
+            yield _finding(entry, f"the {accounts[entry.user]} wrote {wrong}", "untrue booking")
+
+    return unsound_booking
+
+
+def sound_reservations(state: State, entry: Entry) -> Iterator[Finding]:
+    """A guard reserves for each pod the units and the slots that it asks for."""
+    if not isinstance(entry, Written) or entry.kind != "leases" or entry.new is None:
+        return
+    text = _annotations(entry.new).get(_RESERVATIONS)
+    for uid, one in msgspec.json.decode(text, type=_Guard).pods.items() if text else ():
+        pod = state.pods.get(uid)
+        if pod is None:
+            continue
+        asked = units_of(pod), units_of(pod), slots_of(pod)
+        if (reserved := (one.units, sum(one.cards.values()), one.slots)) != asked:
+            text = f"a guard reserves (units, units on cards, slots) {reserved} for it, it asks for {asked}"
+            yield Finding("untrue booking", entry.at, text, name_of(pod))
+
+
+def true_transitions(accounts: Mapping[str, str]) -> Rule:
+    """A rule about these users: the time of a condition's transition changes with its status, and only then."""
+
+    def untrue_transition(_: State, entry: Entry) -> Iterator[Finding]:
+        if not isinstance(entry, Written) or entry.user not in accounts or not entry.old or not entry.new:
+            return
+        before, after = (_by_type((one.get("status") or {}).get("conditions") or []) for one in (entry.old, entry.new))
+        for kind in sorted(before.keys() & after.keys()):
+            changes = [before[kind].get(field) != after[kind].get(field) for field in ("status", "lastTransitionTime")]
+            # A status that changes twice within a second keeps the time.
+            if changes == [False, True]:
+                text = f"the {accounts[entry.user]} moved the transition of {kind}, whose status stays"
+                yield _finding(entry, text, "untrue transition")
+
+    return untrue_transition
+
+
+def _wrong(pod: Object, annotations: Mapping[str, str], sizes: Mapping[int, int]) -> Iterator[str]:
+    """The annotations about a card that are not true of the pod."""
+    if not gpu_containers(pod) or shares_or_none(pod) is None:
+        return
+    if (units := annotations.get(spec.POD_UNITS)) and units != str(units_of(pod)):
+        yield f"{units} units of the pod, which asks for {units_of(pod)}"
+    if several := annotations.get(spec.POD_ALLOCATION):
+        asked = dict(enumerate(units_of({"spec": {"containers": [one]}}) for one in pod["spec"]["containers"]))
+        given = {int(key): sum(one.values()) for key, one in msgspec.json.decode(several, type=_Several).items()}
+        if given != {index: units for index, units in asked.items() if units}:
+            yield f"units by container {given}, they ask for {asked}"
+        return
+    index, size = (annotations.get(name) for name in (spec.POD_INDEX, spec.POD_DEVICE_UNITS))
+    if index is not None and size and sizes and str(sizes.get(int(index))) != size:
+        yield f"{size} units of card {index}, which has {sizes.get(int(index))}"
+
+
+def _sizes(state: State, node: str) -> dict[int, int]:
+    """The units of a node's cards by its annotation; empty if there is none, or if another plugin than its writer has the cards."""
+    try:
+        cards = described(state.nodes[node]) if node in state.nodes else None
+        total = amount(state.nodes[node], spec.RESOURCE_MEMORY) if cards else 0
+    except UnreadableError:
+        return {}
+    sizes = {index: card.units for index, card in cards.cards.items()} if cards else {}
+    return sizes if sum(sizes.values()) == total else {}
+
+
+def _annotations(item: Object) -> Mapping[str, str]:
+    return (item.get("metadata") or {}).get("annotations") or {}
 
 
 def changed(old: Any, new: Any, *path: str) -> Iterator[tuple[str, ...]]:
@@ -82,8 +180,8 @@ def _is_ours(name: str) -> bool:
     return any(word in name for word in _OURS)
 
 
-def _finding(entry: Written, text: str) -> Finding:
+def _finding(entry: Written, text: str, rule: str = "foreign write") -> Finding:
     item = entry.new or entry.old or {}
     is_pod = entry.kind == "pods"
     node = item["spec"].get("nodeName", "") if is_pod else item["metadata"]["name"]
-    return Finding("foreign write", entry.at, text, name_of(item) if is_pod else "", node)
+    return Finding(rule, entry.at, text, name_of(item) if is_pod else "", node)

@@ -62,6 +62,15 @@ class _Bound(msgspec.Struct, rename="pascal", forbid_unknown_fields=True):
     error: str = ""
 
 
+class _Victims(msgspec.Struct, rename="pascal"):
+    pods: list[dict[str, Any]] | None = None
+
+
+class _Preempt(msgspec.Struct, rename={"whole": "NodeNameToVictims", "meta": "NodeNameToMetaVictims"}):
+    whole: dict[str, _Victims] | None = None
+    meta: dict[str, _Victims] | None = None
+
+
 _ANSWERS: Final[Mapping[str, Any]] = {spec.FILTER: _Filtered, spec.PRIORITIZE: list[_Score], spec.BIND: _Bound}
 
 
@@ -123,15 +132,45 @@ def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
         node = state.nodes.get(name)
         if node is None or not _is_settled(state, name, entry):
             continue
-        has_room = _has_room(question.pod, node, pods_of[name])
-        if has_room is None or has_room == (name in answer.passed):
-            continue
-        asks = f"{units_of(question.pod)} units of {name_of(question.pod)}"
-        if has_room:
-            why = (answer.failed_nodes or {}).get(name) or (answer.failed_and_unresolvable_nodes or {}).get(name)
-            yield Finding(REFUSED, entry.at, f"a card has room for the {asks}: {why}", node=name)
-        else:
-            yield Finding("passed without room", entry.at, f"no card has room for the {asks}", node=name)
+        if (has_room := _has_room(question.pod, node, pods_of[name])) is not None:
+            yield from _choice(question.pod, node, answer, entry.at, has_room=has_room)
+
+
+def _choice(pod: Object, node: Object, answer: _Filtered, at: float, *, has_room: bool) -> Iterator[Finding]:
+    name, asks = node["metadata"]["name"], f"{units_of(pod)} units of {name_of(pod)}"
+    if has_room and name not in answer.passed:
+        why = (answer.failed_nodes or {}).get(name) or (answer.failed_and_unresolvable_nodes or {}).get(name)
+        yield Finding(REFUSED, at, f"a card has room for the {asks}: {why}", node=name)
+    elif name in answer.passed and not has_room:
+        yield Finding("passed without room", at, f"no card has room for the {asks}", node=name)
+    elif not has_room and (text := _misjudged(pod, node, answer)):
+        yield Finding("wrong refusal", at, text, node=name)
+
+
+def kept_victims(state: State, entry: Entry) -> Iterator[Finding]:
+    """The victims of an answer are pods of their node, with all proposed ones that have no card memory.
+
+    The scheduler proposed those because of other resources. A node that the answer leaves out is no finding.
+    """
+    if not isinstance(entry, Asked) or entry.path != spec.PREEMPT or entry.status != 200:
+        return
+    proposed, kept = _victims(entry.question), _victims(entry.answer)
+    for node, uids in sorted(kept.items()):
+        asked = proposed.get(node, set())
+        others = {uid for uid in asked if uid in state.pods and not gpu_containers(state.pods[uid])}
+        strangers = {uid for uid in uids if uid in state.pods and state.pods[uid]["spec"].get("nodeName") != node}
+        if wrong := strangers | (others - uids):
+            text = f"not of the node, or without card memory and left out: {', '.join(sorted(wrong))}"
+            yield Finding("victims", entry.at, text, node=node)
+
+
+def _victims(message: Any) -> dict[str, set[str]]:
+    """The uids on each node, of a question or an answer with uids or with whole pods."""
+    read = _read(message, _Preempt)
+    if read is None:
+        return {}
+    whole = {node: {pod["metadata"]["uid"] for pod in one.pods or ()} for node, one in (read.whole or {}).items()}
+    return whole | {node: {pod["UID"] for pod in one.pods or ()} for node, one in (read.meta or {}).items()}
 
 
 def settled_book(state: State, entry: Entry) -> Iterator[Finding]:
@@ -166,6 +205,18 @@ def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:
         and (not slots or card.slots - taken[index] >= slots)
         for index, card in cards.cards.items()
     )
+
+
+def _misjudged(pod: Object, node: Object, answer: _Filtered) -> str:
+    """How an extender that knows both refusals has chosen the wrong one, for a full node on which only units count."""
+    cards, name = described(node), node["metadata"]["name"]
+    if cards is None or cards.mode == SLOTS or answer.failed_and_unresolvable_nodes is None:
+        return ""
+    helps = any(card.healthy and card.units >= units_of(pod) for card in cards.cards.values())
+    if helps != (name in answer.failed_and_unresolvable_nodes):
+        return ""
+    said = "no" if helps else "some"
+    return f"its refusal of {units_of(pod)} units says that the end of {said} pods helps, which is not so"
 
 
 def _is_plain(pod: Object, state: State) -> bool:

@@ -16,8 +16,8 @@ from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers import UnknownError
-from e2e.checkers.api_writes import foreign_stays
-from e2e.checkers.extender_messages import right_choices, sound_messages
+from e2e.checkers.api_writes import foreign_stays, sound_bookings, sound_reservations, true_transitions
+from e2e.checkers.extender_messages import kept_victims, right_choices, sound_messages
 from e2e.checkers.history import Asked, Entry
 from e2e.checkers.judgement import judge
 from e2e.checkers.plugin_answers import PLUGIN_RULES
@@ -28,7 +28,10 @@ SOCKET = Path("/kubelets/n/device-plugins/p.sock")
 CARDS = json.dumps({"v": 1, "mode": "ids", "cards": [{"index": 0, "uuid": "GPU-a", "units": 14, "healthy": True}]})
 NODE: Tree = {
     "metadata": {"name": "n", "annotations": {spec.NODE_CARDS: CARDS}},
-    "status": {"capacity": {"cpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
+    "status": {
+        "capacity": {"cpu": "8", spec.RESOURCE_MEMORY: "14"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
 }
 PROGRAMS = {"e": "extender", "p": "device_plugin"}
 
@@ -69,7 +72,7 @@ def changed(item: Tree, *path: str, to: Any) -> Tree:
         (wrote(pod(), changed(pod(), "spec", "nodeName", to="n")), ""),
         (wrote(changed(pod(), "status", "nominatedNodeName", to="n"), pod()), ""),
         (wrote(NODE, changed(NODE, "metadata", "annotations", spec.NODE_ROOM, to="1")), ""),
-        (wrote(NODE, changed(NODE, "status", "capacity", spec.RESOURCE_MEMORY, to="14"), "p"), ""),
+        (wrote(NODE, changed(NODE, "status", "capacity", spec.RESOURCE_MEMORY, to="15"), "p"), ""),
         (wrote(pod(node="n"), None, "p"), ""),
         (wrote(pod(), changed(pod(), "metadata", "annotations", to={}), "k"), ""),
         (wrote(pod(), changed(pod(), "metadata", "annotations", "example.com/of", to=None)),
@@ -127,6 +130,65 @@ THERE = [wrote(None, NODE), wrote(None, pod("old", 8, "n", 0))]
 def test_a_filter_follows_the_api(history: list[Entry], line: str) -> None:
     """A node passes if a card has room by the API, and only then; one that has just changed is not judged."""
     assert "".join(map(str, judge(history, right_choices))) == line
+
+
+def booked(*annotations: tuple[str, str]) -> Written:
+    """A Binding to the node with these annotations, and with the card."""
+    return wrote(pod(), pod("x", 4, "n", 0, annotations=dict([(spec.POD_INDEX, "0"), *annotations])))
+
+
+def guard(**reserved: Any) -> Written:
+    """A guard that reserves for the pod."""
+    text = json.dumps({"v": 1, "seen": 0, "pods": {"x": {"units": 4, "cards": {"0": 4}, "by": ["e"]} | reserved}})
+    lease = {"metadata": {"name": "g", "annotations": {"aliyun.com/gpushare-reservations": text}}}
+    return Written(2.0, "server", "e", "leases", None, lease)
+
+
+def condition(status: str, since: str) -> Tree:
+    """The node with its condition."""
+    return changed(NODE, "status", "conditions", to=[{"type": "H", "status": status, "lastTransitionTime": since}])
+
+
+def victims(proposed: list[str], kept: list[str]) -> Asked:
+    """The victims that a scheduler proposes, and those that an extender keeps."""
+    question, answer = (
+        {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": one} for one in part]}}} for part in (proposed, kept)
+    )
+    return Asked(3.0, spec.PREEMPT, question, answer)
+
+
+SPLIT = {spec.POD_ALLOCATION: json.dumps({"0": {"0": 2, "1": 2}})}
+PLAIN = wrote(None, pod("plain", 0, "n"))
+
+
+@pytest.mark.parametrize(
+    ("history", "rules"),
+    [
+        ([*THERE, booked((spec.POD_DEVICE_UNITS, "14"), (spec.POD_UNITS, "4"))], []),
+        ([*THERE, booked((spec.POD_DEVICE_UNITS, "15"))], ["untrue booking"]),
+        ([*THERE, booked((spec.POD_UNITS, "5"))], ["untrue booking"]),
+        ([*THERE, booked(*SPLIT.items())], []),
+        ([*THERE, booked((spec.POD_ALLOCATION, '{"1": {"0": 4}}'))], ["untrue booking"]),
+        ([wrote(None, pod()), guard()], []),
+        ([wrote(None, pod()), guard(slots=2)], ["untrue booking"]),
+        ([wrote(None, pod()), guard(cards={"0": 3})], ["untrue booking"]),
+        ([guard(slots=2)], []),
+        ([wrote(condition("True", "1"), condition("False", "2"), "p")], []),
+        ([wrote(condition("False", "1"), condition("False", "2"), "p")], ["untrue transition"]),
+        ([PLAIN, *THERE, victims(["old", "plain"], ["plain"])], []),
+        ([PLAIN, *THERE, victims(["old", "plain"], ["old"])], ["victims"]),
+        ([PLAIN, *THERE, victims(["plain"], ["plain", "old"])], []),
+        ([wrote(None, pod("far", 4, "m", 0)), *THERE, victims([], ["far"])], ["victims"]),
+        ([*THERE, asked(15, NodeNames=[], FailedAndUnresolvableNodes={"n": "small"})], []),
+        ([*THERE, asked(7, NodeNames=[], FailedAndUnresolvableNodes={"n": "full"})], ["wrong refusal"]),
+        ([*THERE, asked(15, NodeNames=[], FailedNodes={"n": "small"}, FailedAndUnresolvableNodes={})], ["wrong refusal"]),
+    ],
+)  # fmt: skip
+def test_bookings_refusals_and_victims_are_true(history: list[Entry], rules: list[str]) -> None:
+    """Annotations, guards and transitions are those of the pod and its card; a refusal and a choice of victims help."""
+    users = (rule(PROGRAMS) for rule in (sound_bookings, true_transitions))
+    found = judge(history, *users, sound_reservations, kept_victims, right_choices)
+    assert [one.rule for one in found] == rules
 
 
 @pytest.mark.parametrize(
