@@ -6,7 +6,7 @@
     cards:
       - {model: t4, count: 2}       # count 1 and no NUMA node by default
       - {model: gtx1080ti, numa: 1}
-      - {model: a100-sxm4-80gb, count: 4, below_root: 2}    # so many neighbours are below one PCIe root; 1 by default
+      - {model: a100-sxm4-80gb, count: 4, below_root: 2}    # neighbours below one PCIe root; 1 by default
       - {model: l4, refuses: {NOT_SUPPORTED: [nvmlDeviceGetMinorNumber]}}    # what the card does not answer, and how
 
 A box that ``fake-nvml record`` wrote has cards with the key ``recorded`` instead, and stands for its own driver only.

@@ -32,7 +32,7 @@ _BUS: Final = Path("bus/pci/devices")
 _DEVICES: Final = Path("devices")
 # Links that the driver has let go of: while they are there, their inodes are no other link's.
 _GONE: Final = Path("gone")
-# Of the kernel: namespaces of mounts and of users; mounts that are seen nowhere else, and with all that is below them.
+# Flags of the kernel: namespaces of mounts and of users; mounts that are seen nowhere else, and with all that is below them.
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _BIND, _OWN_MOUNTS = 0x5000, 0x44000
 # In a device's folder: which card it is there for, and how often the node was started before.
@@ -82,7 +82,7 @@ def publish(folder: Path, content: StateFile, *, restarted: bool = False) -> Non
 def mount(folder: Path, real: Path = Path("/sys")) -> None:
     """Let this process, and the programs that it becomes or starts, see the simulated cards below ``/sys``.
 
-    Their mounts are their own. What else is below ``/sys`` stays as it is. Raises StateError if the kernel refuses it.
+    Their mounts are their own. All else below ``/sys`` stays as it is. Raises StateError if the kernel refuses it.
     """
     with _explained():
         others = [path for path in _entries(real / _DEVICES) if not path.name.startswith("pci")]
@@ -116,7 +116,7 @@ def _cards(content: StateFile) -> Iterator[tuple[str, dict[str, bytes]]]:
     """The files of each card, by its address; the one that no kernel has is which card it is since which start of the node."""
     for slot in card_slots(content):
         card = content.cards[slot]
-        # What draws no picture is a 3D controller, a card with a screen a VGA controller.
+        # A card without a screen is a 3D controller, one with a screen a VGA controller.
         kind = 0x030200 if card.ecc_supported else 0x030000
         vendor, device = card.pci_device_id & 0xFFFF, card.pci_device_id >> 16
         numbers = {"vendor": vendor, "device": device}

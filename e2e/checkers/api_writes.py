@@ -18,7 +18,7 @@ from e2e.site.node_cards import UnreadableError, amount, described
 
 # The words that a name of ours has: of an annotation, a resource, a condition.
 _OURS: Final = ("aliyun.com/", "ALIYUN_COM_GPU_MEM", spec.POD_ALLOCATION, spec.NODE_HEALTHY)
-# Of a pod's card: its index, its size, and the units of the pod.
+# The index and the size of a pod's card, and the units of the pod.
 _BOOKED: Final = (spec.POD_INDEX, spec.POD_DEVICE_UNITS, spec.POD_UNITS, spec.POD_ALLOCATION)
 _RESERVATIONS: Final = "aliyun.com/gpushare-reservations"
 _Several = dict[str, dict[int, int]]
@@ -82,14 +82,14 @@ def sound_reservations(state: State, entry: Entry) -> Iterator[Finding]:
         pod = state.pods.get(uid)
         if pod is None:
             continue
-        asked = units_of(pod), units_of(pod), slots_of(pod)
+        asked = (units := units_of(pod)), units, slots_of(pod)
         if (reserved := (one.units, sum(one.cards.values()), one.slots)) != asked:
             text = f"a guard reserves (units, units on cards, slots) {reserved} for it, it asks for {asked}"
             yield Finding("untrue booking", entry.at, text, name_of(pod))
 
 
 def true_transitions(accounts: Mapping[str, str]) -> Rule:
-    """A rule about these users: the time of a condition's transition changes with its status, and only then."""
+    """A rule about these users: the time of a condition's transition changes only with its status."""
 
     def untrue_transition(_: State, entry: Entry) -> Iterator[Finding]:
         if not isinstance(entry, Written) or entry.user not in accounts or not entry.old or not entry.new:
@@ -97,9 +97,8 @@ def true_transitions(accounts: Mapping[str, str]) -> Rule:
         before, after = (_by_type((one.get("status") or {}).get("conditions") or []) for one in (entry.old, entry.new))
         for kind in sorted(before.keys() & after.keys()):
             changes = [before[kind].get(field) != after[kind].get(field) for field in ("status", "lastTransitionTime")]
-            # A status that changes twice within a second keeps the time.
             if changes == [False, True]:
-                text = f"the {accounts[entry.user]} moved the transition of {kind}, whose status stays"
+                text = f"the {accounts[entry.user]} moved the transition of {kind}, and its status stays"
                 yield _finding(entry, text, "untrue transition")
 
     return untrue_transition

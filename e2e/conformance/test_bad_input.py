@@ -99,7 +99,7 @@ async def test_pod_with_a_fractional_quantity_is_refused(observer: Observer, uni
 
 @pytest.mark.parametrize("units", ["14.5", "-1"])
 async def test_a_filter_for_an_odd_quantity_names_no_node(observer: Observer, units: str) -> None:
-    """Asked by hand, past the API server: an error, or a refusal of the node, whose card has 14 units."""
+    """Asked by hand, past the API server: an error, or a refusal of the node with its card of 14 units."""
     question: dict[str, Any] = {"Pod": gpu_pod("odd", units), "Nodes": None, "NodeNames": ["a1"]}
     answer = await observer.post(spec.FILTER, json.dumps(question))
 

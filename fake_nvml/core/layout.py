@@ -113,8 +113,9 @@ class Card(ctypes.LittleEndianStructure):
     card shares with the processor. Clocks in MHz, ``pcie_sent`` and ``pcie_received`` in KB/s, ``sampling_period`` in
     microseconds; ``idle_…`` holds while no kernel runs (``utilization`` 0), the field without it while one does.
 
-    ``nvlinks`` lead to so many ``nvswitches``. Without a switch they lead to the cards of the same model in the slots around
-    it, of which ``nvlink_peers`` are linked to each other. ``pci_root`` is the bus of the PCIe root that the card is below.
+    ``nvlinks`` and ``nvswitches`` are numbers: each link leads to a switch. Without a switch they lead to the cards of the same
+    model in the slots around it, of which ``nvlink_peers`` are linked to each other. ``pci_root`` is the bus of the PCIe root that
+    the card is below.
 
     ``refused``: for each key of ``answers.KEYS``, at its place there, 0 or the code that the card answers it with. It comes
     after faults and GPU_IS_LOST.

@@ -388,7 +388,7 @@ def other_box(nvml: Probed, state: State, cards_of_it: str, tmp_path: Path, laye
 
 
 def test_cards_meet_at_a_level_of_the_pcie_tree(nvml: Probed, state: State, layer: Layer, tmp_path: Path) -> None:
-    """Below one root, at one socket or across sockets; cards whose sockets are not known meet at a bridge."""
+    """Below one root, at one socket or across sockets; cards of unknown sockets meet at a bridge."""
     two, four = "{model: t4, count: 2}", "{model: t4, count: 4, numa: 0, below_root: 2}"
     handles = other_box(nvml, state, f"{two}, {four}, {{model: t4, numa: 1}}", tmp_path, layer)
     first = handles[2]
@@ -410,7 +410,7 @@ def ends(nvml: Probed, card: dict[str, int], links: int) -> list[str | None]:
 
 
 def test_links_lead_to_the_other_cards(nvml: Probed, state: State, layer: Layer, branch: int, tmp_path: Path) -> None:
-    """Of six links each of the three others has two; those to a card that is taken away are not active."""
+    """Each of the three others has two of six links; those to a card that is taken away are not active."""
     one, *others = other_box(nvml, state, "{model: v100-sxm2-16gb, count: 4}, {model: t4}", tmp_path, layer)
     addresses = [card.bus_id for card in state.cards()[1:4]]
 
@@ -445,7 +445,7 @@ def test_links_lead_to_switches(nvml: Probed, state: State, layer: Layer, tmp_pa
 
 
 def test_cards_for_games_are_no_peers_over_pcie(nvml: Probed) -> None:
-    """The driver says so of the chipset, whatever that is."""
+    """The driver reports it as the fault of the chipset."""
     first, second, geforce = cards(nvml)
 
     assert [nvml.nvmlDeviceGetP2PStatus(first, other, 0) for other in (second, geforce)] == [0, 1]
