@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import operator
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -233,6 +234,18 @@ class LocalCluster:
     def nvml_state(self, node: str) -> Path:
         """See the seam."""
         return self._node(node).state_file
+
+    @contextlib.contextmanager
+    def standing_still(self, kind: str) -> Iterator[None]:
+        """The target's programs of this kind are stopped while inside."""
+        programs = [program for (its_kind, _), program in self._programs.items() if its_kind == kind]
+        for program in programs:
+            program.send(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for program in programs:
+                program.send(signal.SIGCONT)
 
     def log(self, program: str, node: str | None = None) -> str:
         """See the seam."""

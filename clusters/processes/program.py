@@ -95,8 +95,7 @@ class Program:
         if self._process is None:
             return None
         if self.pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._send(signal.SIGTERM)
+            self.send(signal.SIGTERM)
             try:
                 async with asyncio.timeout(STOP_SECONDS):
                     await self._process.wait()
@@ -108,12 +107,13 @@ class Program:
                 os.killpg(self._process.pid, signal.SIGKILL)
         return self._process.returncode
 
-    def _send(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        if self._has_children:
-            os.killpg(self._process.pid, number)
-        else:
-            self._process.send_signal(number)
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it runs."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._has_children and self.pid is not None:
+                os.killpg(self.pid, number)
+            elif self.pid is not None and self._process is not None:
+                self._process.send_signal(number)
 
     def log_files(self) -> Sequence[Path]:
         """The one that it writes to."""

@@ -1,57 +1,96 @@
-"""The steps of one burst: a pure function of a seed, so that a burst that failed can be played again."""
+"""The steps of one burst: a pure function of a seed, so that a burst that failed can be played again, and made smaller.
+
+``7/12`` is a burst; ``7/12-p03-gaps`` is the same one without a pod and without what a word of ``PARTS`` stands for.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from e2e.builders import gpu_container
+from e2e.builders import gpu_container, plain_container
+from e2e.bursts.world import FOREIGN
 
 FEWEST_PODS: Final = 2
 MOST_PODS: Final = 40
-_MOST_CONTAINERS: Final = 3
-# Amounts of one container, in units of a GiB; small and large ones, so that cards fill in many ways.
+NAMESPACES: Final = ("bursts", "bursts-2")
+# A class of pods that stand before others in the scheduler's queue, and preempt none.
+URGENT: Final = "bursts-urgent"
+# Amounts of one container, in units of a GiB; small and large ones, so that cards fill in many ways. A card's size is one, too.
 _AMOUNTS: Final = (1, 1, 2, 2, 3, 4, 5, 7, 9)
-# The chance that a burst has a pod's init container, its sidecar, and that a plugin or a kubelet restarts in a step.
-_INIT, _SIDECAR, _PLUGIN, _KUBELET = 0.15, 0.15, 0.04, 0.02
+# The chance that a pod has one more init container or sidecar, and that a plugin, a kubelet or the extender restarts in a step.
+_INIT, _PLUGIN, _KUBELET, _EXTENDER = 0.3, 0.04, 0.02, 0.05
+# The chances of the other parts: of a plain container, of a pod that ends by itself or that its node loses, and of a step in a gap.
+_PLAIN, _ENDS, _LOST, _URGENT, _MARKED, _ELSEWHERE, _GAP = 0.2, 0.12, 0.1, 0.2, 0.3, 0.3, 0.2
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
-_TWINS: Final = 0.3
-_TWIN_AMOUNTS: Final = (8, 9, 10)
+_TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
+# Seconds after which a container that ends by itself does so.
+_ENDS_AFTER: Final = 0.3
 # The memory that a container holds for each unit that it asks for, in MiB: less than it may, as a driver keeps some for itself.
 HELD_MIB_PER_UNIT: Final = 960
+ENDS_LABEL: Final = "burst-ends"
+POD_LABEL: Final = "burst-pod"
 
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """One pod: units of each of its containers, 0 for none."""
+    """One pod: units of each of its containers, 0 for none.
+
+    ``inits`` are units of each init container, and whether it is a sidecar. ``called`` is the name of its object, which another
+    pod may have in another namespace, or had before. ``ends`` is the phase in which it ends by itself; one that ``is_lost`` has
+    the phase Unknown in the end; one that ``is_marked`` bears what another program has written.
+    """
 
     name: str
     containers: tuple[int, ...]
-    init: int = 0
-    sidecar: int = 0
+    inits: tuple[tuple[int, bool], ...] = ()
+    namespace: str = NAMESPACES[0]
+    called: str = ""
+    ends: str = ""
+    is_lost: bool = False
+    is_marked: bool = False
+    is_urgent: bool = False
 
     def manifest(self, suffix: str = "") -> dict[str, Any]:
         """The pod. Each container holds nearly what it asks for: a card with too many of them is out of memory."""
-        init = [_container("init", self.init, EXITS_AFTER=0)] if self.init else []
-        if self.sidecar:
-            init.append(_container("sidecar", self.sidecar) | {"restartPolicy": "Always"})
-        containers = [_container(f"c{number}", units) for number, units in enumerate(self.containers)]
+        init = [
+            _container(f"i{number}", units) | {"restartPolicy": "Always"}
+            if is_sidecar
+            else _container(f"i{number}", units, EXITS_AFTER=0)
+            for number, (units, is_sidecar) in enumerate(self.inits)
+        ]
+        ends = {"EXITS_AFTER": _ENDS_AFTER, "EXIT_CODE": int(self.ends == "Failed")} if self.ends else {}
+        containers = [_container(f"c{number}", units, **ends) for number, units in enumerate(self.containers)]
         body = {"containers": containers, "initContainers": init, "terminationGracePeriodSeconds": 1}
-        metadata = {"name": f"{self.name}{suffix}", "labels": {"burst-pod": self.name}}
+        body |= {"restartPolicy": "Never"} if self.ends else {}
+        body |= {"priorityClassName": URGENT} if self.is_urgent else {}
+        foreign = FOREIGN if self.is_marked else {}
+        labels = {POD_LABEL: self.name, **({ENDS_LABEL: self.ends} if self.ends else {}), **foreign.get("labels", {})}
+        metadata = {
+            **foreign,
+            "name": f"{self.called or self.name}{suffix}",
+            "namespace": self.namespace,
+            "labels": labels,
+        }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Actions that start together; then a pause. Restarts go on beside the next steps."""
+    """Actions that start together; then a pause. Restarts go on beside the next steps.
+
+    In a gap the programs see none of it: their watches break before, and what is deleted is gone before the first is created.
+    """
 
     create: tuple[PodPlan, ...] = ()
     delete: tuple[str, ...] = ()
     restart_plugin: str = ""
     restart_kubelet: str = ""
+    restart_extender: bool = False
+    is_gap: bool = False
     pause_seconds: float = 0.0
 
 
@@ -73,6 +112,11 @@ class Burst:
         return frozenset(step.restart_kubelet for step in self.steps if step.restart_kubelet)
 
     @property
+    def made(self) -> dict[str, PodPlan]:
+        """All pods, by name."""
+        return {pod.name: pod for step in self.steps for pod in step.create}
+
+    @property
     def deleted(self) -> frozenset[str]:
         """The pods that do not stay."""
         return frozenset(name for step in self.steps for name in step.delete)
@@ -80,43 +124,124 @@ class Burst:
     @property
     def staying(self) -> dict[str, PodPlan]:
         """The pods that stay, by name."""
-        made = {pod.name: pod for step in self.steps for pod in step.create}
-        return {name: pod for name, pod in made.items() if name not in self.deleted}
+        return {name: pod for name, pod in self.made.items() if name not in self.deleted}
+
+    @property
+    def parts(self) -> list[str]:
+        """All that may be left out: kinds of parts, and pods by their names."""
+        return [*PARTS, *self.made]
+
+    def without(self, *parts: str) -> Burst:
+        """The same burst without these."""
+        seed = "-".join([self.seed, *parts])
+        return Burst(seed, tuple(_reduced(step, parts) for step in self.steps)) if parts else self
 
 
-def make_burst(seed: str, nodes: Sequence[str], most_pods: int = MOST_PODS) -> Burst:
-    """A burst on these nodes: 2 to ``most_pods`` pods of 1 to 3 containers, of few amounts, in a handful of steps."""
-    rng = random.Random(seed)
-    are_twins = rng.random() < _TWINS
-    amounts = [rng.choice(_TWIN_AMOUNTS)] if are_twins else rng.sample(_AMOUNTS, rng.randint(1, 3))
-    # Many small bursts and few large ones.
-    count = min(rng.randint(FEWEST_PODS, most_pods), rng.randint(FEWEST_PODS, most_pods))
+# What may be left out of a burst, and what is there instead: fields of its steps, and of its pods.
+_OF_STEPS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "gaps": {"is_gap": False},
+    "extender": {"restart_extender": False},
+    "kubelets": {"restart_kubelet": ""},
+    "plugins": {"restart_plugin": ""},
+}
+_OF_PODS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "lost": {"is_lost": False},
+    "marks": {"is_marked": False},
+    "urgent": {"is_urgent": False},
+    "ends": {"ends": ""},
+    "inits": {"inits": ()},
+}
+PARTS: Final = (*_OF_STEPS, *_OF_PODS)
+
+
+def make_burst(
+    seed: str, nodes: Mapping[str, Mapping[int, int]], most_pods: int = MOST_PODS, *, is_real: bool = False
+) -> Burst:
+    """A burst on nodes with cards of these units: 2 to ``most_pods`` pods of 1 to 3 containers, of few amounts, in a few steps.
+
+    ``is_real``: its kubelets and its API server are real ones, so there is nothing that only a stand-in can be made to do.
+    """
+    base, *left_out = seed.split("-")
+    rng = random.Random(base)
+    sizes = sorted({units for cards in nodes.values() for units in cards.values()})
+    is_large = max(map(len, nodes.values())) > 8
+    are_twins = rng.random() < (_TWINS_OF_LARGE if is_large else _TWINS)
+    known = [*(units for units in _AMOUNTS if units <= sizes[-1]), *sizes]
+    amounts = (
+        [sizes[0] // 2 + rng.randint(1, 2)] if are_twins else rng.sample(known, min(len(known), rng.randint(1, 3)))
+    )
+    # Many small bursts and few large ones, but where there are many cards to fill.
+    count = (max if is_large else min)(rng.randint(FEWEST_PODS, most_pods), rng.randint(FEWEST_PODS, most_pods))
     names = [f"p{number:02}" for number in range(count)]
-    pods = [PodPlan(name, (amounts[0],)) if are_twins else _pod(rng, name, amounts) for name in names]
+    pods = [PodPlan(name, (amounts[0],)) if are_twins else _pod(rng, name, amounts, sizes[-1]) for name in names]
+    if not is_real:
+        pods = [_wild(rng, pod, count) for pod in pods]
     steps: list[Step] = []
-    there: list[str] = []
+    there: list[PodPlan] = []
     while pods:
         count = rng.randint(1, max(len(pods), 1))
         created, pods = pods[:count], pods[count:]
-        leaving = [name for name in there if rng.random() < 0.3]
-        there = [name for name in there if name not in leaving] + [pod.name for pod in created]
+        leaving = [pod for pod in there if rng.random() < 0.3]
+        is_gap = bool(leaving) and not is_real and rng.random() < _GAP
+        if is_gap:
+            created = [_in_place(*pair) for pair in zip(created, leaving, strict=False)] + created[len(leaving) :]
+        there = [pod for pod in there if pod not in leaving] + created
         steps.append(
             Step(
                 create=tuple(created),
-                delete=tuple(leaving),
-                restart_plugin=rng.choice(nodes) if rng.random() < _PLUGIN else "",
-                restart_kubelet=rng.choice(nodes) if rng.random() < _KUBELET else "",
+                delete=tuple(pod.name for pod in leaving),
+                restart_plugin=rng.choice([*nodes]) if rng.random() < _PLUGIN else "",
+                restart_kubelet=rng.choice([*nodes]) if rng.random() < _KUBELET else "",
+                restart_extender=not is_real and rng.random() < _EXTENDER,
+                is_gap=is_gap,
                 pause_seconds=rng.random() * _LONGEST_PAUSE_SECONDS,
             )
         )
-    return Burst(seed, tuple(steps))
+    return Burst(base, tuple(steps)).without(*left_out)
 
 
-def _pod(rng: random.Random, name: str, amounts: Sequence[int]) -> PodPlan:
-    containers = tuple(rng.choice(amounts) for _ in range(rng.choice((1, 1, 1, 2, _MOST_CONTAINERS))))
-    init = rng.choice(amounts) if rng.random() < _INIT else 0
-    return PodPlan(name, containers, init, rng.choice(amounts) if rng.random() < _SIDECAR else 0)
+def _pod(rng: random.Random, name: str, amounts: Sequence[int], largest: int) -> PodPlan:
+    containers = [rng.choice(amounts) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+    inits = [rng.choice(amounts) for _ in range(4) if rng.random() < _INIT]
+    # A pod that is larger than each card would only wait: the containers beside its first are plain ones then.
+    if sum(containers) + sum(inits) > largest:
+        containers, inits = [containers[0], *(0 for _ in containers[1:])], [0 for _ in inits]
+    for plain in (containers, inits):
+        if rng.random() < _PLAIN:
+            plain.insert(rng.randrange(len(plain) + 1), 0)
+    return PodPlan(name, tuple(containers), tuple((units, rng.random() < 0.5) for units in inits))
+
+
+def _wild(rng: random.Random, pod: PodPlan, count: int) -> PodPlan:
+    """The pod with what only a stand-in can be made to do, and with what a test bed alone may have."""
+    # There the names go backwards, so that they are those of other pods here.
+    is_elsewhere = rng.random() < _ELSEWHERE
+    return replace(
+        pod,
+        namespace=NAMESPACES[is_elsewhere],
+        called=f"p{count - 1 - int(pod.name[1:]):02}" if is_elsewhere else "",
+        ends=rng.choice(("Succeeded", "Failed")) if rng.random() < _ENDS else "",
+        is_lost=rng.random() < _LOST,
+        is_marked=rng.random() < _MARKED,
+        is_urgent=rng.random() < _URGENT,
+    )
+
+
+def _in_place(pod: PodPlan, of: PodPlan) -> PodPlan:
+    """The pod under the name of another one, which is gone."""
+    return replace(pod, namespace=of.namespace, called=of.called or of.name)
+
+
+def _reduced(step: Step, parts: Sequence[str]) -> Step:
+    of_pods = {key: value for part in parts for key, value in _OF_PODS.get(part, {}).items()}
+    of_step = {key: value for part in parts for key, value in _OF_STEPS.get(part, {}).items()}
+    if step.is_gap and "gaps" in parts:
+        # Outside a gap the other of its name may be there yet.
+        step = replace(step, create=tuple(replace(pod, called=f"{pod.name}-alone") for pod in step.create))
+    create = tuple(replace(pod, **of_pods) for pod in step.create if pod.name not in parts)
+    return replace(step, create=create, delete=tuple(name for name in step.delete if name not in parts), **of_step)
 
 
 def _container(name: str, units: int, **plays: object) -> dict[str, Any]:
-    return gpu_container(name, str(units), {"HOLDS_MIB": units * HELD_MIB_PER_UNIT, **plays})
+    plays = {"HOLDS_MIB": units * HELD_MIB_PER_UNIT, **plays}
+    return gpu_container(name, str(units), plays) if units else plain_container(name, plays)

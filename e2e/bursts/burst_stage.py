@@ -1,49 +1,68 @@
-"""The clusters of bursts: three nodes with stand-in kubelets that do not keep the order of bindings, or two real ones."""
+"""The clusters of bursts: worlds of stand-in kubelets that do not keep the order of bindings, or two given real nodes."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+import os
+import pprint
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from clusters.provider import Cluster, NodeSpec, load_nodes
+from clusters.api.api_client import MERGE_PATCH
+from clusters.api.resources import NODES
+from clusters.provider import Cluster, load_nodes
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.bursts.burst_plan import MOST_PODS, Burst, make_burst
+from e2e import commands
+from e2e.bursts.burst_plan import MOST_PODS, NAMESPACES, URGENT, Burst, make_burst
 from e2e.bursts.play import SETTLE_SECONDS, Player
+from e2e.bursts.world import FOREIGN, NodePlan, make_world
 from e2e.observer import observing, own_cluster
 from e2e.real_kubelets import STAND_INS
 from e2e.target_capabilities import options_known
 
 _NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bursts.yaml"
-_NAMESPACE: Final = "bursts"
+# So many bursts, one after the other, have a world together.
+BURSTS_OF_A_WORLD: Final = 3
+# Against a burst that fails each time: how long it is made smaller, and how long each try may take to settle.
+_SMALLER_SECONDS: Final = 120.0
+_SMALLER_SETTLES: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Venue:
     """The parts of a burst that depend on its cluster."""
 
-    nodes: int = 3
-    """How many of the file's."""
+    is_real: bool = False
+    """Its kubelets are real, and its nodes are given."""
     most_pods: int = MOST_PODS
     settle_seconds: float = SETTLE_SECONDS
     """The longest that a burst may take to settle."""
     speed: float = 1.0
     """How many times as fast as the machine's its clock runs."""
 
-    def burst(self, seed: str, nodes: Sequence[str]) -> Burst:
-        """The burst of a seed, as it is played here."""
-        return make_burst(seed, nodes, self.most_pods)
+    def world(self, seed: str) -> tuple[NodePlan, ...]:
+        """The nodes of a burst's world; none if they are given."""
+        base, _, number = seed.partition("-")[0].rpartition("/")
+        return () if self.is_real else make_world(base, int(number) // BURSTS_OF_A_WORLD)
+
+    async def burst(self, seed: str, player: Player) -> Burst:
+        """The burst of a seed, as it is played here, on a player of its world."""
+        return make_burst(seed, await player.sizes(), self.most_pods, is_real=self.is_real)
 
 
 # Waits of minutes in a cluster (the scheduler's back-off, a container's next attempt) must not make a burst long.
 _EMBEDDED: Final = Venue(speed=10.0)
 # Real containers, of which a small machine starts one or two a second.
-_REAL: Final = Venue(nodes=2, most_pods=14, settle_seconds=180.0)
+_REAL: Final = Venue(is_real=True, most_pods=14, settle_seconds=180.0)
 
 
 def venue_of(provider: str) -> Venue:
@@ -53,40 +72,93 @@ def venue_of(provider: str) -> Venue:
     return _EMBEDDED if provider == "embedded" else Venue()
 
 
-def nodes_of(provider: str) -> list[NodeSpec]:
-    """The nodes of a cluster that is made for bursts."""
-    return load_nodes(_NODES_FILE)[: venue_of(provider).nodes]
-
-
 @contextlib.asynccontextmanager
 async def open_player(
     provider: str,
     target: Target,
     choices: Choices,
+    seed: str,
     plugin_options: Mapping[str, str] | None = None,
     *,
     settle_seconds: float | None = None,
 ) -> AsyncIterator[Player]:
-    """A cluster is up while inside; ``plugin_options`` are for every device plugin."""
+    """A cluster of the burst's world is up while inside; ``plugin_options`` are for every device plugin."""
     venue = venue_of(provider)
-    with options_known(target):
-        nodes = [
-            target.spelt(msgspec.structs.replace(node, plugin_options=dict(plugin_options or {})))
-            for node in nodes_of(provider)
-        ]
+    world = venue.world(seed)
     speed = choices.speed if venue.speed == 1 else venue.speed
     seconds = venue.settle_seconds if settle_seconds is None else settle_seconds
-    async with (
-        own_cluster(provider, nodes, target, replace(choices, speed=speed)) as cluster,
-        player_on(cluster, [node.name for node in nodes], seconds, is_real=venue == _REAL) as player,
-    ):
-        yield player
+    with tempfile.TemporaryDirectory() as folder, options_known(target):
+        nodes = [
+            target.spelt(msgspec.structs.replace(node, plugin_options=dict(plugin_options or {})))
+            for node in [one.made(Path(folder)) for one in world] or load_nodes(_NODES_FILE)
+        ]
+        async with own_cluster(provider, nodes, target, replace(choices, speed=speed)) as cluster:
+            await _furnish(cluster, world)
+            names = [node.name for node in nodes]
+            async with player_on(cluster, names, seconds, is_real=venue.is_real, target=target) as player:
+                yield player
 
 
 @contextlib.asynccontextmanager
 async def player_on(
-    cluster: Cluster, nodes: Sequence[str], settle_seconds: float, *, is_real: bool
+    cluster: Cluster, nodes: Sequence[str], settle_seconds: float, *, is_real: bool, target: Target | None = None
 ) -> AsyncIterator[Player]:
     """Plays on a cluster that is there, on all of its nodes with cards."""
-    async with observing(cluster, _NAMESPACE) as observer:
-        yield Player(observer, nodes, settle_seconds=settle_seconds, is_real=is_real)
+    inspect = partial(_table, cluster, target) if target is not None and target.inspect_or_none is not None else None
+    async with contextlib.AsyncExitStack() as stack:
+        observers = [await stack.enter_async_context(observing(cluster, namespace)) for namespace in NAMESPACES]
+        player = Player(
+            observers,
+            nodes,
+            settle_seconds=settle_seconds,
+            is_real=is_real,
+            inspect=inspect,
+        )
+        stack.push_async_callback(player.clear)
+        yield player
+
+
+async def smaller(provider: str, target: Target, choices: Choices, burst: Burst) -> str:
+    """A failed burst without the parts that it fails without, for a reader, and the command that plays it again."""
+
+    async def fails(less: Burst) -> bool:
+        async with open_player(provider, target, choices, less.seed, settle_seconds=_SMALLER_SETTLES) as player:
+            return bool((await player.play(less)).findings)
+
+    least = await smallest(burst, fails)
+    world = venue_of(provider).world(least.seed)
+    text = pprint.pformat([*world, *least.steps], width=118)
+    return f"{text}\nagain: python -m e2e.bursts.soak --cluster {provider} --only {least.seed}"
+
+
+async def smallest(burst: Burst, fails: Callable[[Burst], Awaitable[bool]], seconds: float = _SMALLER_SECONDS) -> Burst:
+    """The burst without half of its parts as often as it still fails, then without a quarter of them, and so on."""
+    left, left_out = burst.parts, list[str]()
+    size = len(left)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while size > 1:
+                size = -(-size // 2)
+                for part in [left[at : at + size] for at in range(0, len(left), size)]:
+                    if await fails(burst.without(*left_out, *part)):
+                        left_out += part
+                        left = [one for one in left if one not in part]
+    return burst.without(*left_out)
+
+
+async def _furnish(cluster: Cluster, world: Sequence[NodePlan]) -> None:
+    """What others have in a world: their words on its nodes, and a class of pods."""
+    for node in world:
+        await cluster.api.patch(NODES, node.name, {"metadata": FOREIGN}, content_type=MERGE_PATCH)
+        await cluster.api.patch(
+            NODES, node.name, {"status": node.status()}, subresource="status", content_type=MERGE_PATCH
+        )
+    if world:
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": URGENT}}
+        await cluster.api.create(kind | {"value": 1000, "preemptionPolicy": "Never"})
+
+
+async def _table(cluster: Cluster, target: Target) -> str:
+    argv, environment = target.inspect.command(kubeconfig=str(await cluster.kubeconfig_of(target.inspect.account)))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return (await commands.run(*argv, variables={"PATH": path, **environment})).said

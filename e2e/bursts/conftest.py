@@ -7,6 +7,8 @@ from typing import Final
 
 import pytest
 
+from e2e.bursts.burst_stage import BURSTS_OF_A_WORLD
+from e2e.real_kubelets import STAND_INS
 from e2e.report.sources import commit_number
 
 SEED: Final = pytest.StashKey[int]()
@@ -25,4 +27,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         chosen = metafunc.config.getoption("--bursts", default=None)
         count = chosen if chosen is not None else _COUNTS[metafunc.config.getoption("--cluster")]
         seed = metafunc.config.stash[SEED]
-        metafunc.parametrize("burst_seed", [f"{seed}/{number}" for number in range(count)])
+        seeds = [f"{seed}/{number}" for number in range(count)]
+        a_world = BURSTS_OF_A_WORLD if metafunc.config.getoption("--cluster") in STAND_INS else count
+        pairs = [(f"{seed}/{number - number % a_world}", seeds[number]) for number in range(count)]
+        metafunc.parametrize(("player", "burst_seed"), pairs, ids=seeds, indirect=["player"], scope="module")

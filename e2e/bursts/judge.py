@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from e2e.bursts.burst_plan import HELD_MIB_PER_UNIT
-from e2e.checkers.history import Cards, Entry, Listed, State, name_of
+from e2e.bursts.burst_plan import ENDS_LABEL, HELD_MIB_PER_UNIT, POD_LABEL
+from e2e.bursts.world import FOREIGN, FOREIGN_AMOUNT, FOREIGN_RESOURCE
+from e2e.checkers.history import Asked, Cards, Entry, Listed, State, name_of
 from e2e.checkers.judgement import Finding
-from e2e.checkers.overcommit import Sizes, booked_in_api, shares_or_none
+from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, is_over, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
 # The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
@@ -61,9 +63,13 @@ def is_kept_out(pod: Mapping[str, Any]) -> bool:
 
 
 def is_running(pod: Mapping[str, Any]) -> bool:
-    """Do all its containers run?"""
+    """Do all its containers run? So they do if it is not known whether they do."""
     statuses = pod["status"].get("containerStatuses") or []
-    return pod["status"].get("phase") == "Running" and bool(statuses) and all(one.get("ready") for one in statuses)
+    return (
+        pod["status"].get("phase") in ("Running", "Unknown")
+        and bool(statuses)
+        and all(one.get("ready") for one in statuses)
+    )
 
 
 def leaves(pod: Mapping[str, Any]) -> bool:
@@ -78,14 +84,14 @@ def all_run(pods: Sequence[Mapping[str, Any]]) -> bool:
 
 def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes: Sizes) -> list[str]:
     """Pods that have a step before them: run if they are bound, be bound if a card has room, or be gone."""
-    names = {pod["metadata"]["labels"]["burst-pod"] for pod in pods}
+    names = {pod["metadata"]["labels"][POD_LABEL] for pod in pods}
     findings = [f"{name}: is not there" for name in sorted(expected - names)]
     findings += [f"{pod['metadata']['name']}: is still there" for pod in pods if _should_be_gone(pod, expected)]
     booked = booked_in_api(pods)
     largest = max(units - booked.get((node, card), 0) for node, cards in sizes.items() for card, units in cards.items())
     for pod in pods:
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
-        if node and not is_running(pod):
+        if node and not (_has_ended(pod) if ENDS_LABEL in pod["metadata"]["labels"] else is_running(pod)):
             findings.append(f"{name}: bound to {node}, but {pod['status'].get('phase')}: {why(pod)}")
         elif not node and units_of(pod) <= largest:
             findings.append(f"{name}: waits for {units_of(pod)} units, but a card has {largest}")
@@ -127,5 +133,78 @@ def held_memory(state: State, entry: Entry) -> Iterator[Finding]:
             yield Finding("held memory", entry.at, text, node=entry.node, card=index)
 
 
+def book_is_whole(state: State, entry: Entry) -> Iterator[Finding]:
+    """The extender's book has each card that a node has."""
+    if isinstance(entry, Asked):
+        shown = {node["name"]: {device["id"] for device in node["devs"] or ()} for node in entry.answer["nodes"] or ()}
+        for node, cards in state.cards.items():
+            for card in sorted(cards.keys() - shown.get(node, set())):
+                yield Finding("book is whole", entry.at, "it is not in the extender's book", node=node, card=card)
+
+
+def without_doubts(book: Any, pods: Sequence[Mapping[str, Any]]) -> Any:
+    """The extender's book without what it may keep after a gap, for minutes, of pods that are there and on no other node.
+
+    A repair within the gap is in dispute until the extender's audits have seen its end, and the outcome of an order to bind
+    is not known until that can land no more.
+    """
+    there = {name_of(pod): pod for pod in pods if not is_over(pod)}
+    found = copy.deepcopy(book)
+    for node in found["nodes"] or ():
+        for device in node["devs"] or ():
+            for held in device["pods"] or ():
+                pod = there.get(f"{held['namespace']}/{held['name']}")
+                if pod is None or pod["spec"].get("nodeName", node["name"]) != node["name"]:
+                    continue
+                if (node["name"], device["id"]) not in booked_in_api([pod]):
+                    device["usedGPU"] -= held["usedGPU"]
+    return found
+
+
+def lost_marks(item: Mapping[str, Any]) -> list[str]:
+    """What another program wrote on a pod or a node, and is gone."""
+    metadata = item["metadata"]
+    return [f"{metadata['name']}: another's {mark} has gone" for mark in sorted(_marks(FOREIGN) - _marks(metadata))]
+
+
+def _marks(metadata: Mapping[str, Any]) -> set[str]:
+    lists = [(kind, metadata.get(kind) or ()) for kind in FOREIGN]
+    return {
+        f"{kind} {one}" for kind, there in lists for one in (there.items() if isinstance(there, Mapping) else there)
+    }
+
+
+def lost_resource(node: Mapping[str, Any]) -> list[str]:
+    """What another program offers on a node beside cards, and is gone."""
+    amount = (node["status"].get("capacity") or {}).get(FOREIGN_RESOURCE)
+    return [] if amount == FOREIGN_AMOUNT else [f"{node['metadata']['name']}: {FOREIGN_RESOURCE} is {amount}"]
+
+
+def wrong_rows(
+    table: str, pods: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], sizes: Sizes
+) -> list[str]:
+    """Each row of the table has the node's first internal address, and of each card as much in use as the API, and its size."""
+    rows = {cells[0]: cells[1:] for line in table.splitlines() if len(cells := line.split()) > 2}
+    booked, findings = booked_in_api(pods), list[str]()
+    for node in nodes:
+        name = node["metadata"]["name"]
+        address = next(one["address"] for one in node["status"]["addresses"] if one["type"] == "InternalIP")
+        cards = [f"{booked.get((name, card), 0)}/{size}" for card, size in sorted(sizes[name].items())]
+        if (shown := rows.get(name, [])[: len(cards) + 1]) != [address, *cards]:
+            findings.append(f"{name}: its row in the table is {shown}, should be {[address, *cards]}")
+    return findings
+
+
+def _has_ended(pod: Mapping[str, Any]) -> bool:
+    """Has it ended as it does by itself?"""
+    status = pod["status"]
+    return status.get("phase") == pod["metadata"]["labels"][ENDS_LABEL] and not status.get("reason")
+
+
+def is_held(pod: Mapping[str, Any]) -> bool:
+    """Has it ended, or never been bound, and does only the finalizer of another program keep its object?"""
+    return leaves(pod) and not holds_a_node(pod) and bool(pod["metadata"].get("finalizers"))
+
+
 def _should_be_gone(pod: Mapping[str, Any], expected: frozenset[str]) -> bool:
-    return pod["metadata"]["labels"]["burst-pod"] not in expected
+    return pod["metadata"]["labels"][POD_LABEL] not in expected

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
 
-from clusters.api.api_client import Object
+from clusters.api.api_client import MERGE_PATCH, ApiError, Object
+from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually, until_next_look
+from clusters.local_cluster import LocalCluster
+from clusters.provider import EXTENDER
 from e2e import spec
-from e2e.bursts.burst_plan import Burst
+from e2e.bursts.burst_plan import POD_LABEL, Burst, PodPlan, Step
 from e2e.bursts.judge import (
+    book_is_whole,
     held_memory,
+    is_held,
     is_kept_out,
     is_running,
     is_squeezed_out,
     is_turned_away,
+    lost_marks,
+    lost_resource,
     started_again,
     unsettled,
+    without_doubts,
+    wrong_rows,
 )
 from e2e.bursts.result import Result
 from e2e.checkers.extender_answers import book_beyond_cards, book_differs
-from e2e.checkers.history import Asked, Entry, Listed
+from e2e.checkers.history import Asked, Entry, Listed, name_of
 from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import Sizes, over_booked, unreadable
 from e2e.checkers.right_card import SUM, right_card
@@ -31,84 +42,183 @@ from e2e.observer import Observer
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
 SETTLE_SECONDS: Final = 60.0
+# How long deleted pods are waited for inside a gap.
+_GAP_SECONDS: Final = 3.0
 # The device plugin's log lines after it has put two annotations right.
 _REPAIR: Final = re.compile(r"\bexchanged\b|\bmoved\b")
 _PROGRAM: Final = "device_plugin"
 
 
 class Player:
-    """Plays one burst after the other in one namespace.
+    """Plays one burst after the other in the namespaces of its observers.
 
-    ``restart_plugin`` restarts a node's device plugin; if it is not given, that is the cluster's.
+    ``restart_plugin`` restarts a node's device plugin; if it is not given, that is the cluster's. ``inspect`` prints the table of
+    a target.
     """
 
     def __init__(
         self,
-        observer: Observer,
+        observers: Sequence[Observer],
         nodes: Sequence[str],
         *,
         settle_seconds: float = SETTLE_SECONDS,
         restart_plugin: Callable[[str], Awaitable[None]] | None = None,
         is_real: bool = False,
+        inspect: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
-        self.observer = observer
+        self.observers = observers
+        self.observer = observers[0]
         # A real kubelet passes over pods that are deleted before it has looked at them, which no other program can know.
         self._is_real = is_real
         self.nodes = nodes
-        self._cluster = observer.cluster
+        self._cluster = self.observer.cluster
+        self._inspect = inspect
         self._restart_plugin = restart_plugin or self._restart_clusters_plugin
         self._settle_seconds = settle_seconds
         self._replacements = 0
         self._squeezed_out = 0
         self._kept_out = 0
+        self._had: Counter[str] = Counter()
         self._known: Sizes = {}
 
     async def play(self, burst: Burst) -> Result:
-        """Steps, settling, verdict, and the namespace as empty as before."""
+        """Steps, settling, verdict, and the namespaces as empty as before."""
         started, repairs = time.monotonic(), self._repairs()
         self._replacements = self._squeezed_out = self._kept_out = 0
+        self._had = Counter(worlds_of_more_than_8_cards=int(any(len(of) > 8 for of in (await self.sizes()).values())))
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
-        await self._steps(burst)
-        result.findings = await self._settle(burst)
+        result.findings = await self._steps(burst) + await self._settle(burst)
+        if not result.findings:
+            await self._lose(burst)
         other_sums = frozenset(self.nodes) if self._is_real else burst.restarted
         seen = await self._look(result)
         found = judge(seen, unreadable, over_booked, right_card, started_again, held_memory)
         result.findings += [str(one) for one in found if one.rule != SUM or one.node not in other_sums]
         result.other_sums = sum(one.rule == SUM for one in found)
+        result.findings += await self._check_marks(burst)
         if not result.findings:
             result.findings = await self._check_book(seen)
+        if not result.findings and self._inspect is not None:
+            result.findings = wrong_rows(await self._inspect(), *await self._listed(), await self.sizes())
         await self.clear()
         result.replaced, result.squeezed_out = self._replacements, self._squeezed_out
-        result.kept_out = self._kept_out
+        result.kept_out, result.had = self._kept_out, dict(self._had)
         result.repairs = self._repairs() - repairs
         result.seconds = time.monotonic() - started
         return result
 
     def recent_logs(self, lines: int = 80) -> str:
-        """The last lines of the device plugins' logs, for a reader of a burst's findings."""
-        tails = {node: self._cluster.log(_PROGRAM, node).splitlines()[-lines:] for node in self.nodes}
-        return "\n".join(f"{node}: {line}" for node, tail in tails.items() for line in tail)
+        """The last lines of the programs' logs, for a reader of a burst's findings."""
+        programs = [(EXTENDER, None), *((_PROGRAM, node) for node in self.nodes)]
+        tails = {of: self._cluster.log(*of).splitlines()[-lines:] for of in programs}
+        return "\n".join(f"{node or program}: {line}" for (program, node), tail in tails.items() for line in tail)
 
     async def clear(self) -> None:
         """Take all pods away, and wait until no process holds a card."""
-        await self.observer.clear()
+        await asyncio.gather(*(self._release(pod) for pod in await self._pods()))
+        await asyncio.gather(*(observer.clear() for observer in self.observers))
         await eventually(self._is_held, lambda held: not held, "no process holds a card")
 
-    async def _steps(self, burst: Burst) -> None:
-        async with asyncio.TaskGroup() as restarts:
-            busy: dict[str, asyncio.Lock] = {node: asyncio.Lock() for node in self.nodes}
+    async def _steps(self, burst: Burst) -> list[str]:
+        """What is wrong around the gaps."""
+        found: list[str] = []
+        made, restarts = burst.made, list[asyncio.Task[None]]()
+        busy: dict[str, asyncio.Lock] = {program: asyncio.Lock() for program in (*self.nodes, EXTENDER)}
+        try:
             for step in burst.steps:
-                for node, restart in (
-                    (step.restart_plugin, self._restart_plugin),
-                    (step.restart_kubelet, self._cluster.restart_kubelet),
-                ):
-                    if node:
-                        restarts.create_task(_alone(busy[node], restart(node)))
-                await asyncio.gather(
-                    self.observer.create(*(pod.manifest() for pod in step.create)),
-                    *(self.observer.delete(name, 1) for name in step.delete),
-                )
+                if step.is_gap:
+                    await asyncio.gather(*restarts)
+                    found += await self._amid_gap(made, step)
+                else:
+                    restarts += [asyncio.create_task(_alone(busy[on], work)) for on, work in self._restarts(step)]
+                    await asyncio.gather(self._create(step), self._delete(made, step))
                 await asyncio.sleep(step.pause_seconds)
+            await asyncio.gather(*restarts)
+            return found
+        finally:
+            for restart in restarts:
+                restart.cancel()
+
+    def _restarts(self, step: Step) -> list[tuple[str, Awaitable[None]]]:
+        found: list[tuple[str, Awaitable[None]]] = []
+        if step.restart_plugin:
+            found.append((step.restart_plugin, self._restart_plugin(step.restart_plugin)))
+        if step.restart_kubelet:
+            found.append((step.restart_kubelet, self._cluster.restart_kubelet(step.restart_kubelet)))
+        if step.restart_extender:
+            found.append((EXTENDER, self._restart_extender()))
+        return found
+
+    async def _create(self, step: Step) -> None:
+        await self.observer.create(*(pod.manifest() for pod in step.create))
+
+    async def _delete(self, made: Mapping[str, PodPlan], step: Step) -> None:
+        plans = [made[name] for name in step.delete]
+        await asyncio.gather(*(self._of(one.namespace).delete(one.called or one.name, 1) for one in plans))
+
+    async def _amid_gap(self, made: Mapping[str, PodPlan], step: Step) -> list[str]:
+        """Inside a gap pods go, and others come in their place; the extender has a true book before a plugin changes anything.
+
+        A pod that the kubelet admits while its plugin stands still is gone behind the gap only, and the others come then.
+        """
+        assert isinstance(self._cluster, LocalCluster)
+        self._had["gaps"] += 1
+        cards = [self.observer.cards(node) for node in self.nodes]
+        with self._cluster.standing_still(_PROGRAM):
+            with self._cluster.standing_still(EXTENDER):
+                await self._cluster.control_plane.restart_api_server()
+                await self._delete(made, step)
+                with contextlib.suppress(NotReachedError):
+                    await self._are_gone(step, _GAP_SECONDS)
+                    await self._create(step)
+                    self._had["gaps_with_others_inside"] += 1
+                    step = Step()
+                await self._cluster.control_plane.compact()
+            found = [f"after a gap: {text}" for text in await self._check_book(cards)]
+        await self._are_gone(step, SETTLE_SECONDS)
+        await self._create(step)
+        return found
+
+    async def _are_gone(self, step: Step, seconds: float) -> None:
+        """Wait until the kubelets have ended the pods; what another program holds goes without that."""
+
+        async def left() -> list[Object]:
+            pods = [pod for pod in await self._pods() if pod["metadata"]["labels"][POD_LABEL] in step.delete]
+            await asyncio.gather(*(self._release(pod) for pod in pods))
+            return pods
+
+        await eventually(left, lambda pods: not pods, "the deleted pods are gone", seconds=seconds)
+
+    async def _restart_extender(self) -> None:
+        await self._cluster.kill(EXTENDER)
+        await self._cluster.launch(EXTENDER)
+
+    async def _lose(self, burst: Burst) -> None:
+        """The nodes of some pods are lost, as a node controller of old said; the containers run on."""
+        lost = {name for name, pod in burst.staying.items() if pod.is_lost}
+        for pod in await self._pods():
+            if pod["metadata"]["labels"][POD_LABEL] in lost and is_running(pod):
+                await self._patch(pod, {"status": {"phase": "Unknown", "reason": "NodeLost"}}, "status")
+                self._had["pods_of_phase_Unknown"] += 1
+
+    async def _patch(self, pod: Object, patch: dict[str, Any], subresource: str | None = None) -> None:
+        metadata = pod["metadata"]
+        await self._cluster.api.patch(
+            PODS, metadata["name"], patch, metadata["namespace"], subresource=subresource, content_type=MERGE_PATCH
+        )
+
+    async def _release(self, pod: Object) -> None:
+        """Take away what holds the object of a pod; it may be gone then."""
+        if pod["metadata"].get("finalizers"):
+            with contextlib.suppress(ApiError):
+                await self._patch(pod, {"metadata": {"finalizers": None}})
+                self._had["pods_with_finalizers"] += 1
+
+    def _of(self, namespace: str) -> Observer:
+        return next(one for one in self.observers if one.namespace == namespace)
+
+    async def _pods(self) -> list[Object]:
+        return [pod for pods in await asyncio.gather(*(one.pods() for one in self.observers)) for pod in pods]
 
     async def _restart_clusters_plugin(self, node: str) -> None:
         await self._cluster.kill(_PROGRAM, node)
@@ -116,13 +226,14 @@ class Player:
 
     async def _settle(self, burst: Burst) -> list[str]:
         """Until every pod runs or waits for a reason that holds; a pod turned away by a restart is replaced, as an owner would."""
-        expected, sizes = frozenset(burst.staying), await self._sizes()
-        left: list[str] = []
+        expected, sizes = frozenset(burst.staying), await self.sizes()
+        left, refused = list[str](), list[Object]()
         begun = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self._settle_seconds):
+            # After a gap the room of an order without a known outcome stays booked for a while.
+            async with asyncio.timeout(self._settle_seconds * (2 if self._had["gaps"] else 1)):
                 while True:
-                    pods = await self.observer.pods()
+                    pods = [pod for pod in await self._pods() if not is_held(pod)]
                     turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted)]
                     squeezed_out = [pod for pod in pods if is_squeezed_out(pod, burst.kubelets)]
                     kept_out = [pod for pod in pods if self._is_real and is_kept_out(pod) and pod not in turned_away]
@@ -134,24 +245,34 @@ class Player:
                     await asyncio.gather(*(self._replace(pod, burst) for pod in refused))
                     await asyncio.sleep(until_next_look(begun))
         except TimeoutError:
-            return left
+            return left or [f"pods are refused again and again: {', '.join(map(name_of, refused))}"]
 
     async def _replace(self, pod: Object, burst: Burst) -> None:
-        await self.observer.delete(pod["metadata"]["name"], 0)
-        plan = burst.staying.get(pod["metadata"]["labels"]["burst-pod"])
+        await self._of(pod["metadata"]["namespace"]).delete(pod["metadata"]["name"], 0)
+        plan = burst.staying.get(pod["metadata"]["labels"][POD_LABEL])
         if plan is not None:
             self._replacements += 1
             await self.observer.create(plan.manifest(f"-r{self._replacements}"))
 
     async def _look(self, result: Result) -> list[Entry]:
-        pods = await self.observer.pods()
+        pods = await self._pods()
         running = [pod for pod in pods if is_running(pod)]
         result.running = len(running)
-        told = await asyncio.gather(*(self.observer.told([pod]) for pod in running))
+        told = await asyncio.gather(*(self._of(pod["metadata"]["namespace"]).told([pod]) for pod in running))
         cards = [self.observer.cards(node) for node in self.nodes]
         return [Listed(0.0, pods), *cards, *(entry for entries in told for entry in entries)]
 
-    async def _sizes(self) -> Sizes:
+    async def _check_marks(self, burst: Burst) -> list[str]:
+        pods, nodes = await self._listed()
+        marked = [pod for pod in pods if burst.made[pod["metadata"]["labels"][POD_LABEL]].is_marked]
+        others = [] if self._is_real else nodes
+        found = [text for item in marked + others for text in lost_marks(item)]
+        return found + [text for node in others for text in lost_resource(node)]
+
+    async def _listed(self) -> tuple[list[Object], list[Object]]:
+        return await self._pods(), await self._cluster.api.list(NODES)
+
+    async def sizes(self) -> Sizes:
         """The cards of these clusters do not change."""
         if not self._known:
             self._known = await self.observer.sizes()
@@ -162,13 +283,15 @@ class Player:
         cards = [card for node in self.nodes for card in self.observer.cards(node).cards.values()]
         return any(card.held_mib for card in cards)
 
-    async def _check_book(self, seen: list[Entry]) -> list[str]:
+    async def _check_book(self, seen: Sequence[Entry]) -> list[str]:
         async def differences() -> list[Finding]:
-            asked = Asked(0.0, spec.INSPECT, None, await self.observer.inspect())
-            return judge([*seen, asked], book_beyond_cards, book_differs)
+            book, (pods, nodes) = await self.observer.inspect(), await self._listed()
+            asked = Asked(0.0, spec.INSPECT, None, without_doubts(book, pods) if self._had["gaps"] else book)
+            return judge([*seen, Listed(0.0, pods, nodes), asked], book_beyond_cards, book_differs, book_is_whole)
 
         try:
-            await eventually(differences, lambda found: not found, "the extender's book is the API's", seconds=10)
+            what = "the extender's book is the API's"
+            await eventually(differences, lambda found: not found, what, seconds=max(self._settle_seconds, 10))
         except NotReachedError:
             return list(map(str, await differences()))
         return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -23,6 +24,8 @@ class Result:
     """Containers that were told another pod's sum, after a kubelet's restart."""
     seconds: float = 0.0
     findings: list[str] = field(default_factory=list)
+    had: dict[str, int] = field(default_factory=dict)
+    """How often something rare occurred in it."""
 
     def text(self) -> str:
         """One line, and a line for each finding."""
@@ -39,9 +42,11 @@ def total(results: Sequence[Result]) -> str:
     pods, running = sum(one.pods for one in results), sum(one.running for one in results)
     replaced, repairs = sum(one.replaced for one in results), sum(one.repairs for one in results)
     failed = sum(1 for one in results if one.findings)
+    had = sum((Counter(one.had) for one in results), Counter[str]())
+    rare = "".join(f", {count} {what.replace('_', ' ')}" for what, count in had.items())
     return (
         f"{pods} pods created, {running} ran in the end, {replaced} replaced after a restart "
         f"({sum(one.squeezed_out for one in results)} squeezed out) or a refusal "
         f"({sum(one.kept_out for one in results)} kept out), {repairs} repairs, "
-        f"{sum(one.other_sums for one in results)} containers told another pod's sum, {failed} bursts with findings"
+        f"{sum(one.other_sums for one in results)} containers told another pod's sum, {failed} bursts with findings{rare}"
     )

@@ -21,14 +21,12 @@ import msgspec
 
 from clusters.providers import MADE, Choices
 from clusters.targets import load_target
-from e2e.bursts.burst_stage import open_player, venue_of
+from e2e.bursts.burst_stage import BURSTS_OF_A_WORLD, open_player, smaller, venue_of
 from e2e.bursts.result import Result, total
 from e2e.report.sources import commit_number
 from e2e.report.verdict_files import write_whole
 
 _STATE: Final = Path("artefacts") / "soak-bursts.json"
-# A cluster is made again after this number of bursts: logs and histories do not grow for ever.
-_A_CLUSTER: Final = 100
 # Against a burst that never ends: this many times the longest time to settle.
 _LONGEST: Final = 4
 
@@ -103,7 +101,7 @@ async def _until_signal(arguments: argparse.Namespace, progress: Progress) -> in
     _say(f"seed {progress.seed}, state in {arguments.state}: {len(progress.results)} of {arguments.bursts} are played")
     while len(progress.results) < arguments.bursts:
         first = len(progress.results)
-        numbers = range(first, min(first + _A_CLUSTER, arguments.bursts))
+        numbers = range(first, min(first - first % BURSTS_OF_A_WORLD + BURSTS_OF_A_WORLD, arguments.bursts))
         await _play(
             arguments, [f"{progress.seed}/{number}" for number in numbers], partial(progress.add, arguments.state)
         )
@@ -115,21 +113,25 @@ async def _until_signal(arguments: argparse.Namespace, progress: Progress) -> in
 
 
 async def _play(arguments: argparse.Namespace, seeds: Sequence[str], take: Callable[[Result], None]) -> None:
-    async with open_player(
-        arguments.cluster, load_target(arguments.target, os.environ), Choices(dict(os.environ))
-    ) as player:
+    target, choices = load_target(arguments.target, os.environ), Choices(dict(os.environ))
+    async with open_player(arguments.cluster, target, choices, seeds[0]) as player:
         venue = venue_of(arguments.cluster)
         for seed in seeds:
             seconds = venue.settle_seconds * _LONGEST
             try:
                 async with asyncio.timeout(seconds):
-                    result = await player.play(venue.burst(seed, player.nodes))
+                    burst = await venue.burst(seed, player)
+                    result = await player.play(burst)
             except TimeoutError as error:
                 raise HangingBurstError(
                     f"burst {seed} has not ended after {seconds:.0f} s; what was played before it is kept"
                 ) from error
             _say(result.text())
             take(result)
+            if result.findings:
+                _say(player.recent_logs())
+            if result.findings and not (arguments.only or venue.is_real):
+                _say(await smaller(arguments.cluster, target, choices, burst))
 
 
 def _say(text: str) -> None:

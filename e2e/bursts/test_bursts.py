@@ -12,7 +12,7 @@ import pytest_asyncio
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.bursts.burst_stage import Venue, open_player, player_on, venue_of
+from e2e.bursts.burst_stage import Venue, open_player, player_on, smaller, venue_of
 from e2e.bursts.conftest import SEED
 from e2e.bursts.play import Player
 from e2e.go_plugin.go_plugin import in_the_place_of_ours
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.needs("repair")
 # A burst of this kind catches a plugin that repairs nothing within very few; against a hang only.
 _MOST_TO_CATCH: Final = 40
 _HELD_SECONDS: Final = 5.0
+_SMALLER: Final = pytest.StashKey[bool]()
 # Real containers need some time before it is certain that they do not run.
 _HELD_SECONDS_ON_REAL_KUBELETS: Final = 45.0
 
@@ -42,11 +43,18 @@ def venue(provider: str) -> Venue:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def player(
-    provider: str, venue: Venue, shared: Cluster | None, nodes: list[NodeSpec], target: Target, choices: Choices
+    request: pytest.FixtureRequest,
+    provider: str,
+    venue: Venue,
+    shared: Cluster | None,
+    nodes: list[NodeSpec],
+    target: Target,
+    choices: Choices,
 ) -> AsyncIterator[Player]:
-    """One cluster for all bursts."""
+    """One cluster for the bursts of a world."""
     if shared is None:
-        async with open_player(provider, target, choices) as player:
+        seed = getattr(request, "param", f"{request.config.stash[SEED]}/0")
+        async with open_player(provider, target, choices, seed) as player:
             yield player
     else:
         async with player_on(shared, [node.name for node in nodes], venue.settle_seconds, is_real=True) as player:
@@ -55,13 +63,27 @@ async def player(
 
 @pytest.mark.promise("DP-015", "E2E-002", "PR-005")
 async def test_a_burst_ends_with_everything_right(
-    request: pytest.FixtureRequest, player: Player, venue: Venue, burst_seed: str
+    request: pytest.FixtureRequest,
+    player: Player,
+    venue: Venue,
+    provider: str,
+    target: Target,
+    choices: Choices,
+    burst_seed: str,
 ) -> None:
-    """Pods created and deleted together, 40 at most, plugin and kubelet restarted at random."""
-    result = await player.play(venue.burst(burst_seed, player.nodes))
+    """Pods created and deleted together, 40 at most, in a world of the seed's, programs restarted at random.
+
+    The first that fails is made smaller.
+    """
+    burst = await venue.burst(burst_seed, player)
+    result = await player.play(burst)
     add_note(request, "burst", asdict(result))
 
-    assert result.findings == [], f"{result.text()}\n{player.recent_logs()}"
+    text = f"{result.text()}\n{player.recent_logs()}"
+    if result.findings and not (venue.is_real or _SMALLER in request.config.stash):
+        request.config.stash[_SMALLER] = True
+        text += f"\nmade smaller:\n{await smaller(provider, target, choices, burst)}"
+    assert result.findings == [], text
 
 
 async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
@@ -72,14 +94,14 @@ async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
     seconds = _HELD_SECONDS if provider in STAND_INS else _HELD_SECONDS_ON_REAL_KUBELETS
     async with in_the_place_of_ours(player.observer, *player.nodes) as guessing:
         other = Player(
-            player.observer,
+            player.observers,
             player.nodes,
             settle_seconds=seconds,
             restart_plugin=lambda node: guessing[node].restart(),
             is_real=True,
         )
         for number in range(_MOST_TO_CATCH):
-            found = (await other.play(venue.burst(f"{seed}/{number}", player.nodes))).findings
+            found = (await other.play((await venue.burst(f"{seed}/{number}", player)).without("gaps"))).findings
             if found:
                 break
 
@@ -94,9 +116,11 @@ async def test_the_same_bursts_catch_a_plugin_that_repairs_nothing(
 ) -> None:
     """The proof that these cases can fail: with the repair switched off a pod is held for ever, and the verdict shows it."""
     seed, found = request.config.stash[SEED], list[str]()
-    async with open_player(provider, target, choices, {"repair": "hold"}, settle_seconds=_HELD_SECONDS) as player:
+    async with open_player(
+        provider, target, choices, f"{seed}/0", {"repair": "hold"}, settle_seconds=_HELD_SECONDS
+    ) as player:
         for number in range(_MOST_TO_CATCH):
-            found = (await player.play(venue.burst(f"{seed}/{number}", player.nodes))).findings
+            found = (await player.play(await venue.burst(f"{seed}/{number}", player))).findings
             if any("annotation names" in finding for finding in found):
                 break
 

@@ -15,9 +15,14 @@ from e2e.bursts.judge import (
     is_running,
     is_squeezed_out,
     is_turned_away,
+    lost_marks,
+    lost_resource,
     started_again,
     unsettled,
+    without_doubts,
+    wrong_rows,
 )
+from e2e.bursts.world import FOREIGN, FOREIGN_AMOUNT, FOREIGN_RESOURCE
 from e2e.checkers.history import Card, Cards, Entry, Listed
 from e2e.checkers.judgement import Finding, judge
 
@@ -99,6 +104,44 @@ def test_a_pod_may_wait_when_no_card_has_room() -> None:
     pods = [pod("a", 3), pod("b", 12, node=None, phase="Pending"), pod("c", 3, card=1)]
 
     assert unsettled(pods, frozenset({"a", "b", "c"}), SIZES) == []
+
+
+@pytest.mark.parametrize(
+    ("pods", "used"),
+    [
+        ([PODS[0]], 0),
+        ([pod("a", 3, node=None)], 0),
+        ([pod("a", 3, card=1)], 3),
+        ([], 3),
+        ([pod("a", 3, node="m")], 3),
+        ([pod("a", 3, phase="Failed")], 3),
+    ],
+)
+def test_only_a_pod_that_is_there_may_be_in_doubt(pods: list[dict[str, Any]], used: int) -> None:
+    """Not one that is gone or has ended, nor one of another node, nor on its own card."""
+    device = {"id": 1, "totalGPU": 14, "usedGPU": 3, "pods": [{"namespace": "bursts", "name": "a", "usedGPU": 3}]}
+    (node,) = without_doubts({"nodes": [{"name": "n", "devs": [device]}]}, pods)["nodes"]
+    assert (node["devs"][0]["usedGPU"], device["usedGPU"]) == (used, 3)
+
+
+def test_what_another_wrote_and_is_gone_is_found() -> None:
+    """One label, one annotation, one finalizer, and what a node offers beside cards."""
+    node = {"metadata": {"name": "n", **FOREIGN}, "status": {"capacity": {FOREIGN_RESOURCE: FOREIGN_AMOUNT}}}
+    assert lost_marks(node) == lost_resource(node) == []
+    for kind in FOREIGN:
+        (found,) = lost_marks({"metadata": node["metadata"] | {kind: None}})
+        assert found.startswith(f"n: another's {kind} ")
+    assert lost_resource(node | {"status": {}}) == ["n: example.com/widgets is None"]
+
+
+def test_a_wrong_row_of_the_table_is_found() -> None:
+    """Another address than the first internal one, another amount, and no row."""
+    addresses = [{"type": "ExternalIP", "address": "203.0.113.9"}, {"type": "InternalIP", "address": "127.0.0.1"}]
+    nodes = [{"metadata": {"name": "n"}, "status": {"addresses": addresses}}]
+    assert wrong_rows("n  127.0.0.1  3/14  3/14  6/28", PODS, nodes, SIZES) == []
+    for row in ("n 203.0.113.9 3/14 3/14 6/28", "n 127.0.0.1 3/14 0/14 3/28", ""):
+        (found,) = wrong_rows(row, PODS, nodes, SIZES)
+        assert "should be ['127.0.0.1', '3/14', '3/14']" in found
 
 
 TURNED_AWAY = "Allocate failed due to no healthy devices present; cannot allocate"

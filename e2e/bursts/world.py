@@ -1,0 +1,88 @@
+"""The nodes on which bursts play: they follow from a seed where kubelets are stand-ins, and are given where they are real. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clusters.provider import NodeSpec
+from e2e import spec
+from fake_nvml.card_models import catalogue
+from fake_nvml.fake_nvml_errors import CatalogueError
+
+# What another program has written on nodes and pods. It stays, whatever ours write.
+FOREIGN: Final[Mapping[str, Any]] = {
+    "annotations": {"example.com/note": "of another, ALIYUN_COM_GPU_MEM_IDX: 7"},
+    "labels": {"example.com/team": "another"},
+    "finalizers": ["example.com/hold"],
+}
+FOREIGN_RESOURCE: Final = "example.com/widgets"
+FOREIGN_AMOUNT: Final = "7"
+_DRIVERS: Final = ("418.87", "450.80", "470.57", "510.47", "535.104", "550.54", "570.124", "580.65")
+_FEW, _MANY = (1, 8), (9, 16)
+_MOST_NODES: Final = 4
+# Each third world is one node with more than eight cards.
+_LARGE: Final = 3
+# Beyond this number of ids on a node a call of its kubelet takes long, which a thousand bursts would feel.
+_MOST_UNITS: Final = 400
+# Seconds within which a kubelet admits equal pods in any order, which a device plugin has to bear.
+_SHUFFLE: Final = 0.1
+_ADDRESSES: Final = (
+    ("Hostname", "{node}"),
+    ("ExternalIP", "203.0.113.9"),
+    ("ExternalIP", "2001:db8::9"),
+    ("InternalIP", "127.0.0.1"),
+    ("InternalDNS", "{node}.example.com"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node: the model of each card, the driver, and its addresses, in their order."""
+
+    name: str
+    models: tuple[str, ...]
+    driver: str
+    addresses: tuple[tuple[str, str], ...]
+
+    def made(self, folder: Path) -> NodeSpec:
+        """The node to make; its box is a file in the folder."""
+        box = folder / f"{self.name}.yaml"
+        box.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in self.models]}))
+        return NodeSpec(self.name, str(box), admission_shuffle=_SHUFFLE)
+
+    def status(self) -> dict[str, Any]:
+        """The part of its status that others write."""
+        addresses = [{"type": kind, "address": address} for kind, address in self.addresses]
+        return {"addresses": addresses, "capacity": {FOREIGN_RESOURCE: FOREIGN_AMOUNT}}
+
+
+def make_world(seed: str, number: int) -> tuple[NodePlan, ...]:
+    """One to four nodes of one to eight cards each, or one of nine to sixteen, of mixed sizes and drivers."""
+    rng = random.Random(f"world {seed}/{number}")
+    if number % _LARGE == 0:
+        return (_node(rng, "w0", _MANY),)
+    return tuple(_node(rng, f"w{place}", _FEW) for place in range(rng.randint(1, _MOST_NODES)))
+
+
+def units_of_model(model: str, driver: str) -> int:
+    """The units of a card under a driver; 0 if that driver does not know it, or not its memory."""
+    try:
+        return catalogue()[model].memory_mib(driver) // spec.MIB_PER_UNIT
+    except CatalogueError:
+        return 0
+
+
+def _node(rng: random.Random, name: str, counts: tuple[int, int]) -> NodePlan:
+    driver, count = rng.choice(_DRIVERS), rng.randint(*counts)
+    known = [model for model in sorted(catalogue()) if 0 < units_of_model(model, driver) * count <= _MOST_UNITS]
+    kinds = rng.sample(known, min(len(known), rng.randint(1, 3)))
+    models = tuple(rng.choice(kinds) for _ in range(count))
+    addresses = [(kind, address.format(node=name)) for kind, address in _ADDRESSES]
+    rng.shuffle(addresses)
+    return NodePlan(name, models, driver, tuple(addresses))
