@@ -244,6 +244,7 @@ class LocalCluster:
         try:
             yield
         finally:
+            exchanges.pass_on(exchanges.StoodStill(time.monotonic(), self._server))
             for program in programs:
                 program.send(signal.SIGCONT)
 

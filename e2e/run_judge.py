@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from clusters.api.exchanges import LISTENERS, Begun, Ended, Event, Exchange, Written
+from clusters.api.exchanges import LISTENERS, Begun, Ended, Event, Exchange, StoodStill, Written
 from e2e.checkers import UnknownError
 from e2e.checkers.api_writes import foreign_stays, sound_bookings, sound_reservations, true_transitions
 from e2e.checkers.extender_answers import DIFFERS
@@ -68,7 +68,7 @@ class RunJudge:
             case Ended() if event.server in self._judges:
                 self._left += self._since_last(event.server)
                 del self._judges[event.server], self._taken[event.server]
-            case Written():
+            case Written() | StoodStill():
                 self._judge(event.server).take(event)
             case Exchange():
                 url, _, verb = event.asked.partition(" ")[2].rpartition("/")

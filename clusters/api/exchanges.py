@@ -53,6 +53,15 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class StoodStill:
+    """Programs of a cluster were stopped until now: they know older states, and a bind may have no known outcome."""
+
+    at: float
+    server: str
+    """Host and port of its API server."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """A cluster has ended: its host and port may be another's from now on."""
 
@@ -69,7 +78,7 @@ class Injected:
     words: tuple[str, ...]
 
 
-Event = Exchange | Written | Begun | Ended | Injected
+Event = Exchange | Written | Begun | StoodStill | Ended | Injected
 LISTENERS: Final[list[Callable[[Event], None]]] = []
 
 

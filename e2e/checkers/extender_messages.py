@@ -19,6 +19,8 @@ from e2e.site.node_cards import UnreadableError, averaged, described
 REFUSED: Final = "refused with room"
 # A program reads a change some time after it was written; on a busy machine that takes longer.
 LAG_SECONDS: Final = 2.0
+# After programs stood still a bind without a known outcome holds its room, and a repair is in dispute until two audits.
+STILL_SECONDS: Final = 120.0
 _HIGHEST_SCORE: Final = 10
 _WISHES: Final = ("gpushare.aliyun.com/", spec.POD_ALLOCATION)
 
@@ -184,7 +186,8 @@ def settled_book(state: State, entry: Entry) -> Iterator[Finding]:
 
 def _is_settled(state: State, node: str, asked: Asked) -> bool:
     """Had the extender the time to read all changes of the node before it was asked?"""
-    return (asked.begun or asked.at) - state.touched.get(node, -LAG_SECONDS) >= LAG_SECONDS
+    begun = asked.begun or asked.at
+    return begun - state.touched.get(node, -LAG_SECONDS) >= LAG_SECONDS and begun - state.stood_still >= STILL_SECONDS
 
 
 def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:

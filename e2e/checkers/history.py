@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from clusters.api.exchanges import Injected, Written
+from clusters.api.exchanges import Injected, StoodStill, Written
 from clusters.kubelet.plugin_calls import Place, PluginCall
 from e2e import spec
 
@@ -80,7 +80,7 @@ class Told:
     containers: Sequence[Mapping[str, str]]
 
 
-Entry = Listed | Change | Cards | Asked | Told | PluginCall | Written | Injected
+Entry = Listed | Change | Cards | Asked | Told | PluginCall | Written | Injected | StoodStill
 
 
 @dataclass(slots=True)
@@ -96,6 +96,8 @@ class State:
     """By the pod's uid."""
     touched: dict[str, float] = field(default_factory=dict)
     """When the API server last wrote a node's cards or amounts, or one of its pods."""
+    stood_still: float = -math.inf
+    """When programs last went on that had been stopped."""
     binds: list[Asked] = field(default_factory=list)
     streams: set[Place] = field(default_factory=set)
     """Those of whose plugin the stream of lists is open."""
@@ -124,11 +126,13 @@ class State:
                 self.told[entry.uid] = entry.containers
             case Asked(path=spec.BIND):
                 self.binds.append(entry)
-            case Written() | PluginCall() | Injected():
+            case Written() | PluginCall() | Injected() | StoodStill():
                 self._take_event(entry)
 
-    def _take_event(self, entry: Written | PluginCall | Injected) -> None:
+    def _take_event(self, entry: Written | PluginCall | Injected | StoodStill) -> None:
         match entry:
+            case StoodStill():
+                self.stood_still = entry.at
             case Injected():
                 self.injected[entry.folder].append(entry.words)
             case PluginCall(method="ListAndWatch"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clusters.api import exchanges
-from clusters.api.exchanges import Begun, Ended, Exchange, Injected, Written
+from clusters.api.exchanges import Begun, Ended, Exchange, Injected, StoodStill, Written
 from clusters.kubelet.plugin_calls import PluginCall
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from e2e import spec
@@ -118,6 +118,7 @@ THERE = [wrote(None, NODE), wrote(None, pod("old", 8, "n", 0))]
         ([*THERE, refused(7)], ""),
         ([*THERE, Asked(9.0, spec.FILTER, {"Pod": {}, "NodeNames": ["n"]}, {"NodeNames": ["n"]})], ""),
         ([*THERE, wrote(None, pod("late", 6, "n", 0), at=8.5), asked(6)], ""),
+        ([*THERE, StoodStill(2.0, "server"), asked(7)], ""),
         ([*THERE, wrote(None, pod("by-hand", 6, "n")), asked(7)], ""),
         ([*THERE, asked(7)], "9.0 s, passed without room: n: no card has room for the 7 units of s/new"),
         ([*THERE, refused(6)], "9.0 s, refused with room: n: a card has room for the 6 units of s/new: full"),
