@@ -39,15 +39,16 @@ def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
     return status.get("reason", "").startswith("OutOf") or any(reason in message for reason in _TURNED_AWAY)
 
 
-def is_squeezed_out(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
-    """Did the plugin refuse it for want of room, on a node whose kubelet restarted? Its owner would replace it.
+def is_squeezed_out(pod: Mapping[str, Any], disturbed: frozenset[str]) -> bool:
+    """Did the plugin refuse it for want of room, on a node whose kubelet restarted or that had a gap? Its owner would replace it.
 
-    Such a kubelet admits what it finds by age, of one second in any order; ends pods between two of their containers; and
+    A kubelet that restarts admits what it finds by age, of one second in any order; ends pods between two of their containers; and
     keeps the ids of pods that have ended until it has looked at all. So the plugin takes one pod for another, and
     if their sizes differ and the cards are full the annotations cannot all follow: a pod is refused, and no card over-booked.
+    In a gap the extender does not see which pods the plugin has let exchange their cards, and books the room of one of them.
     """
     message = pod["status"].get("message", "") if pod["status"].get("phase") == "Failed" else ""
-    return pod["spec"].get("nodeName") in kubelets and _NO_ROOM in message and _KEPT not in message
+    return pod["spec"].get("nodeName") in disturbed and _NO_ROOM in message and _KEPT not in message
 
 
 def is_kept_out(pod: Mapping[str, Any]) -> bool:

@@ -228,6 +228,7 @@ class Player:
         """Until every pod runs or waits for a reason that holds; a pod turned away by a restart is replaced, as an owner would."""
         expected, sizes = frozenset(burst.staying), await self.sizes()
         left, refused = list[str](), list[Object]()
+        disturbed = burst.kubelets | frozenset(self.nodes if self._had["gaps"] else ())
         begun = asyncio.get_running_loop().time()
         try:
             # After a gap the room of an order without a known outcome stays booked for a while.
@@ -235,7 +236,7 @@ class Player:
                 while True:
                     pods = [pod for pod in await self._pods() if not is_held(pod)]
                     turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted)]
-                    squeezed_out = [pod for pod in pods if is_squeezed_out(pod, burst.kubelets)]
+                    squeezed_out = [pod for pod in pods if is_squeezed_out(pod, disturbed)]
                     kept_out = [pod for pod in pods if self._is_real and is_kept_out(pod) and pod not in turned_away]
                     self._squeezed_out += len(squeezed_out)
                     self._kept_out += len(kept_out)
