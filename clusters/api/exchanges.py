@@ -54,7 +54,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class StoodStill:
-    """Programs of a cluster were stopped until now: they know older states, and a bind may have no known outcome."""
+    """Programs of a cluster were stopped until now: they know older states."""
 
     at: float
     server: str

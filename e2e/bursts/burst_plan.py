@@ -82,7 +82,8 @@ class PodPlan:
 class Step:
     """Actions that start together; then a pause. Restarts go on beside the next steps.
 
-    In a gap the programs see none of it: their watches break before, and what is deleted is gone before the first is created.
+    In a gap the programs stand still and see none of it: their watches break, and what is deleted is gone before the first is
+    created. All is at rest before it.
     """
 
     create: tuple[PodPlan, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +10,7 @@ from e2e.bursts.burst_plan import ENDS_LABEL, HELD_MIB_PER_UNIT, POD_LABEL
 from e2e.bursts.world import FOREIGN, FOREIGN_AMOUNT, FOREIGN_RESOURCE
 from e2e.checkers.history import Asked, Cards, Entry, Listed, State, name_of
 from e2e.checkers.judgement import Finding
-from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, is_over, shares_or_none
+from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
 # The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
@@ -39,16 +38,15 @@ def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
     return status.get("reason", "").startswith("OutOf") or any(reason in message for reason in _TURNED_AWAY)
 
 
-def is_squeezed_out(pod: Mapping[str, Any], disturbed: frozenset[str]) -> bool:
-    """Did the plugin refuse it for want of room, on a node whose kubelet restarted or that had a gap? Its owner would replace it.
+def is_squeezed_out(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
+    """Did the plugin refuse it for want of room, on a node whose kubelet restarted? Its owner would replace it.
 
-    A kubelet that restarts admits what it finds by age, of one second in any order; ends pods between two of their containers; and
+    Such a kubelet admits what it finds by age, of one second in any order; ends pods between two of their containers; and
     keeps the ids of pods that have ended until it has looked at all. So the plugin takes one pod for another, and
     if their sizes differ and the cards are full the annotations cannot all follow: a pod is refused, and no card over-booked.
-    In a gap the extender does not see which pods the plugin has let exchange their cards, and books the room of one of them.
     """
     message = pod["status"].get("message", "") if pod["status"].get("phase") == "Failed" else ""
-    return pod["spec"].get("nodeName") in disturbed and _NO_ROOM in message and _KEPT not in message
+    return pod["spec"].get("nodeName") in kubelets and _NO_ROOM in message and _KEPT not in message
 
 
 def is_kept_out(pod: Mapping[str, Any]) -> bool:
@@ -141,25 +139,6 @@ def book_is_whole(state: State, entry: Entry) -> Iterator[Finding]:
         for node, cards in state.cards.items():
             for card in sorted(cards.keys() - shown.get(node, set())):
                 yield Finding("book is whole", entry.at, "it is not in the extender's book", node=node, card=card)
-
-
-def without_doubts(book: Any, pods: Sequence[Mapping[str, Any]]) -> Any:
-    """The extender's book without what it may keep after a gap, for minutes, of pods that are there and on no other node.
-
-    A repair within the gap is in dispute until the extender's audits have seen its end, and the outcome of an order to bind
-    is not known until that can land no more.
-    """
-    there = {name_of(pod): pod for pod in pods if not is_over(pod)}
-    found = copy.deepcopy(book)
-    for node in found["nodes"] or ():
-        for device in node["devs"] or ():
-            for held in device["pods"] or ():
-                pod = there.get(f"{held['namespace']}/{held['name']}")
-                if pod is None or pod["spec"].get("nodeName", node["name"]) != node["name"]:
-                    continue
-                if (node["name"], device["id"]) not in booked_in_api([pod]):
-                    device["usedGPU"] -= held["usedGPU"]
-    return found
 
 
 def lost_marks(item: Mapping[str, Any]) -> list[str]:

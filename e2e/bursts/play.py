@@ -29,7 +29,6 @@ from e2e.bursts.judge import (
     lost_resource,
     started_again,
     unsettled,
-    without_doubts,
     wrong_rows,
 )
 from e2e.bursts.result import Result
@@ -42,8 +41,6 @@ from e2e.observer import Observer
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
 SETTLE_SECONDS: Final = 60.0
-# How long deleted pods are waited for inside a gap.
-_GAP_SECONDS: Final = 3.0
 # The device plugin's log lines after it has put two annotations right.
 _REPAIR: Final = re.compile(r"\bexchanged\b|\bmoved\b")
 _PROGRAM: Final = "device_plugin"
@@ -87,7 +84,7 @@ class Player:
         self._replacements = self._squeezed_out = self._kept_out = 0
         self._had = Counter(worlds_of_more_than_8_cards=int(any(len(of) > 8 for of in (await self.sizes()).values())))
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
-        result.findings = await self._steps(burst) + await self._settle(burst)
+        result.findings = await self._steps(burst) + await self._settle(burst, frozenset(burst.staying))
         if not result.findings:
             await self._lose(burst)
         other_sums = frozenset(self.nodes) if self._is_real else burst.restarted
@@ -122,16 +119,17 @@ class Player:
     async def _steps(self, burst: Burst) -> list[str]:
         """What is wrong around the gaps."""
         found: list[str] = []
-        made, restarts = burst.made, list[asyncio.Task[None]]()
+        expected, restarts = frozenset[str](), list[asyncio.Task[None]]()
         busy: dict[str, asyncio.Lock] = {program: asyncio.Lock() for program in (*self.nodes, EXTENDER)}
         try:
             for step in burst.steps:
                 if step.is_gap:
                     await asyncio.gather(*restarts)
-                    found += await self._amid_gap(made, step)
+                    found += await self._amid_gap(burst, expected, step)
                 else:
                     restarts += [asyncio.create_task(_alone(busy[on], work)) for on, work in self._restarts(step)]
-                    await asyncio.gather(self._create(step), self._delete(made, step))
+                    await asyncio.gather(self._create(step), self._delete(burst.made, step))
+                expected = expected.union(pod.name for pod in step.create).difference(step.delete)
                 await asyncio.sleep(step.pause_seconds)
             await asyncio.gather(*restarts)
             return found
@@ -156,30 +154,29 @@ class Player:
         plans = [made[name] for name in step.delete]
         await asyncio.gather(*(self._of(one.namespace).delete(one.called or one.name, 1) for one in plans))
 
-    async def _amid_gap(self, made: Mapping[str, PodPlan], step: Step) -> list[str]:
-        """Inside a gap pods go, and others come in their place; the extender has a true book before a plugin changes anything.
+    async def _amid_gap(self, burst: Burst, expected: frozenset[str], step: Step) -> list[str]:
+        """Between two moments of rest pods go that the programs do not see go, and others are there in their place.
 
-        A pod that the kubelet admits while its plugin stands still is gone behind the gap only, and the others come then.
+        The others are gated: a scheduler that asks a program that stands still would only wait.
         """
         assert isinstance(self._cluster, LocalCluster)
+        if found := await self._settle(burst, expected):
+            return found
         self._had["gaps"] += 1
         cards = [self.observer.cards(node) for node in self.nodes]
-        with self._cluster.standing_still(_PROGRAM):
-            with self._cluster.standing_still(EXTENDER):
-                await self._cluster.control_plane.restart_api_server()
-                await self._delete(made, step)
-                with contextlib.suppress(NotReachedError):
-                    await self._are_gone(step, _GAP_SECONDS)
-                    await self._create(step)
-                    self._had["gaps_with_others_inside"] += 1
-                    step = Step()
-                await self._cluster.control_plane.compact()
-            found = [f"after a gap: {text}" for text in await self._check_book(cards)]
-        await self._are_gone(step, SETTLE_SECONDS)
-        await self._create(step)
+        with self._cluster.standing_still(_PROGRAM), self._cluster.standing_still(EXTENDER):
+            await self._cluster.control_plane.restart_api_server()
+            await self._delete(burst.made, step)
+            await self._are_gone(step)
+            await self.observer.create(*(gated(pod.manifest()) for pod in step.create))
+            await self._cluster.control_plane.compact()
+        found = [f"after a gap: {text}" for text in await self._check_book(cards)]
+        created = {pod.name for pod in step.create}
+        pods = [pod for pod in await self._pods() if pod["metadata"]["labels"][POD_LABEL] in created]
+        await asyncio.gather(*(self._patch(pod, {"spec": {"schedulingGates": None}}) for pod in pods))
         return found
 
-    async def _are_gone(self, step: Step, seconds: float) -> None:
+    async def _are_gone(self, step: Step) -> None:
         """Wait until the kubelets have ended the pods; what another program holds goes without that."""
 
         async def left() -> list[Object]:
@@ -187,7 +184,7 @@ class Player:
             await asyncio.gather(*(self._release(pod) for pod in pods))
             return pods
 
-        await eventually(left, lambda pods: not pods, "the deleted pods are gone", seconds=seconds)
+        await eventually(left, lambda pods: not pods, "the deleted pods are gone", seconds=SETTLE_SECONDS)
 
     async def _restart_extender(self) -> None:
         await self._cluster.kill(EXTENDER)
@@ -224,36 +221,33 @@ class Player:
         await self._cluster.kill(_PROGRAM, node)
         await self._cluster.launch(_PROGRAM, node)
 
-    async def _settle(self, burst: Burst) -> list[str]:
-        """Until every pod runs or waits for a reason that holds; a pod turned away by a restart is replaced, as an owner would."""
-        expected, sizes = frozenset(burst.staying), await self.sizes()
+    async def _settle(self, burst: Burst, expected: frozenset[str]) -> list[str]:
+        """Until every expected pod runs or waits for a reason that holds; one that a restart turned away is replaced."""
+        sizes = await self.sizes()
         left, refused = list[str](), list[Object]()
-        disturbed = burst.kubelets | frozenset(self.nodes if self._had["gaps"] else ())
         begun = asyncio.get_running_loop().time()
         try:
-            # After a gap the room of an order without a known outcome stays booked for a while.
-            async with asyncio.timeout(self._settle_seconds * (2 if self._had["gaps"] else 1)):
+            async with asyncio.timeout(self._settle_seconds):
                 while True:
                     pods = [pod for pod in await self._pods() if not is_held(pod)]
                     turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted)]
-                    squeezed_out = [pod for pod in pods if is_squeezed_out(pod, disturbed)]
+                    squeezed_out = [pod for pod in pods if is_squeezed_out(pod, burst.kubelets)]
                     kept_out = [pod for pod in pods if self._is_real and is_kept_out(pod) and pod not in turned_away]
                     self._squeezed_out += len(squeezed_out)
                     self._kept_out += len(kept_out)
                     refused = turned_away + squeezed_out + kept_out
                     if not refused and not (left := unsettled(pods, expected, sizes)):
                         return []
-                    await asyncio.gather(*(self._replace(pod, burst) for pod in refused))
+                    await asyncio.gather(*(self._replace(pod, burst, expected) for pod in refused))
                     await asyncio.sleep(until_next_look(begun))
         except TimeoutError:
             return left or [f"pods are refused again and again: {', '.join(map(name_of, refused))}"]
 
-    async def _replace(self, pod: Object, burst: Burst) -> None:
+    async def _replace(self, pod: Object, burst: Burst, expected: frozenset[str]) -> None:
         await self._of(pod["metadata"]["namespace"]).delete(pod["metadata"]["name"], 0)
-        plan = burst.staying.get(pod["metadata"]["labels"][POD_LABEL])
-        if plan is not None:
+        if (name := pod["metadata"]["labels"][POD_LABEL]) in expected:
             self._replacements += 1
-            await self.observer.create(plan.manifest(f"-r{self._replacements}"))
+            await self.observer.create(burst.made[name].manifest(f"-r{self._replacements}"))
 
     async def _look(self, result: Result) -> list[Entry]:
         pods = await self._pods()
@@ -287,7 +281,7 @@ class Player:
     async def _check_book(self, seen: Sequence[Entry]) -> list[str]:
         async def differences() -> list[Finding]:
             book, (pods, nodes) = await self.observer.inspect(), await self._listed()
-            asked = Asked(0.0, spec.INSPECT, None, without_doubts(book, pods) if self._had["gaps"] else book)
+            asked = Asked(0.0, spec.INSPECT, None, book)
             return judge([*seen, Listed(0.0, pods, nodes), asked], book_beyond_cards, book_differs, book_is_whole)
 
         try:
@@ -299,6 +293,11 @@ class Player:
 
     def _repairs(self) -> int:
         return sum(len(_REPAIR.findall(self._cluster.log(_PROGRAM, node))) for node in self.nodes)
+
+
+def gated(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod, which the scheduler passes over until its gates are gone."""
+    return pod | {"spec": pod["spec"] | {"schedulingGates": [{"name": "example.com/gap"}]}}
 
 
 async def _alone(busy: asyncio.Lock, work: Awaitable[None]) -> None:

@@ -19,7 +19,6 @@ from e2e.bursts.judge import (
     lost_resource,
     started_again,
     unsettled,
-    without_doubts,
     wrong_rows,
 )
 from e2e.bursts.world import FOREIGN, FOREIGN_AMOUNT, FOREIGN_RESOURCE
@@ -104,24 +103,6 @@ def test_a_pod_may_wait_when_no_card_has_room() -> None:
     pods = [pod("a", 3), pod("b", 12, node=None, phase="Pending"), pod("c", 3, card=1)]
 
     assert unsettled(pods, frozenset({"a", "b", "c"}), SIZES) == []
-
-
-@pytest.mark.parametrize(
-    ("pods", "used"),
-    [
-        ([PODS[0]], 0),
-        ([pod("a", 3, node=None)], 0),
-        ([pod("a", 3, card=1)], 3),
-        ([], 3),
-        ([pod("a", 3, node="m")], 3),
-        ([pod("a", 3, phase="Failed")], 3),
-    ],
-)
-def test_only_a_pod_that_is_there_may_be_in_doubt(pods: list[dict[str, Any]], used: int) -> None:
-    """Not one that is gone or has ended, nor one of another node, nor on its own card."""
-    device = {"id": 1, "totalGPU": 14, "usedGPU": 3, "pods": [{"namespace": "bursts", "name": "a", "usedGPU": 3}]}
-    (node,) = without_doubts({"nodes": [{"name": "n", "devs": [device]}]}, pods)["nodes"]
-    assert (node["devs"][0]["usedGPU"], device["usedGPU"]) == (used, 3)
 
 
 def test_what_another_wrote_and_is_gone_is_found() -> None:
