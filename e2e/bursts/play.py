@@ -128,7 +128,7 @@ class Player:
                     found += await self._amid_gap(burst, expected, step)
                 else:
                     restarts += [asyncio.create_task(_alone(busy[on], work)) for on, work in self._restarts(step)]
-                    await asyncio.gather(self._create(step), self._delete(burst.made, step))
+                    await asyncio.gather(self._create(step), self._delete(step))
                 expected = expected.union(pod.name for pod in step.create).difference(step.delete)
                 await asyncio.sleep(step.pause_seconds)
             await asyncio.gather(*restarts)
@@ -150,9 +150,10 @@ class Player:
     async def _create(self, step: Step) -> None:
         await self.observer.create(*(pod.manifest() for pod in step.create))
 
-    async def _delete(self, made: Mapping[str, PodPlan], step: Step) -> None:
-        plans = [made[name] for name in step.delete]
-        await asyncio.gather(*(self._of(one.namespace).delete(one.called or one.name, 1) for one in plans))
+    async def _delete(self, step: Step) -> None:
+        """By their labels: one that was replaced has another name."""
+        pods = [pod["metadata"] for pod in await self._pods() if pod["metadata"]["labels"][POD_LABEL] in step.delete]
+        await asyncio.gather(*(self._of(one["namespace"]).delete(one["name"], 1) for one in pods))
 
     async def _amid_gap(self, burst: Burst, expected: frozenset[str], step: Step) -> list[str]:
         """Between two moments of rest pods go that the programs do not see go, and others are there in their place.
@@ -166,7 +167,7 @@ class Player:
         cards = [self.observer.cards(node) for node in self.nodes]
         with self._cluster.standing_still(_PROGRAM), self._cluster.standing_still(EXTENDER):
             await self._cluster.control_plane.restart_api_server()
-            await self._delete(burst.made, step)
+            await self._delete(step)
             await self._are_gone(step)
             await self.observer.create(*(gated(pod.manifest()) for pod in step.create))
             await self._cluster.control_plane.compact()
