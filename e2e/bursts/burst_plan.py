@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from e2e import spec
 from e2e.builders import gpu_container, plain_container
 from e2e.bursts.world import FOREIGN
 
@@ -23,7 +24,7 @@ _AMOUNTS: Final = (1, 1, 2, 2, 3, 4, 5, 7, 9)
 # The chance that a pod has one more init container or sidecar, and that a plugin, a kubelet or the extender restarts in a step.
 _INIT, _PLUGIN, _KUBELET, _EXTENDER = 0.3, 0.04, 0.02, 0.05
 # The chances of the other parts: of a plain container, of a pod that ends by itself or that its node loses, and of a step in a gap.
-_PLAIN, _ENDS, _LOST, _URGENT, _MARKED, _ELSEWHERE, _GAP = 0.2, 0.12, 0.1, 0.2, 0.3, 0.3, 0.2
+_PLAIN, _ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE, _GAP = 0.2, 0.12, 0.1, 0.2, 0.3, 0.15, 0.3, 0.2
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
@@ -32,6 +33,15 @@ _ENDS_AFTER: Final = 0.3
 # The memory that a container holds for each unit that it asks for, in MiB: less than it may, as a driver keeps some for itself.
 HELD_MIB_PER_UNIT: Final = 960
 ENDS_LABEL: Final = "burst-ends"
+# An author writes a booking of its own, which a scheduler writes over.
+_FORGED_BOOKING: Final = {
+    spec.POD_INDEX: "0",
+    spec.POD_UNITS: "1",
+    spec.POD_DEVICE_UNITS: "1",
+    spec.POD_ASSIGNED: "true",
+    spec.POD_ASSUME_TIME: "1",
+    spec.POD_ALLOCATION: '{"c0": {"0": 1}}',
+}
 POD_LABEL: Final = "burst-pod"
 
 
@@ -41,7 +51,8 @@ class PodPlan:
 
     ``inits`` are units of each init container, and whether it is a sidecar. ``called`` is the name of its object, which another
     pod may have in another namespace, or had before. ``ends`` is the phase in which it ends by itself; one that ``is_lost`` has
-    the phase Unknown in the end; one that ``is_marked`` bears what another program has written.
+    the phase Unknown in the end; one that ``is_marked`` bears what another program has written, and one that ``is_forged`` a
+    booking of its author's.
     """
 
     name: str
@@ -52,6 +63,7 @@ class PodPlan:
     ends: str = ""
     is_lost: bool = False
     is_marked: bool = False
+    is_forged: bool = False
     is_urgent: bool = False
 
     def manifest(self, suffix: str = "") -> dict[str, Any]:
@@ -67,7 +79,9 @@ class PodPlan:
         body = {"containers": containers, "initContainers": init, "terminationGracePeriodSeconds": 1}
         body |= {"restartPolicy": "Never"} if self.ends else {}
         body |= {"priorityClassName": URGENT} if self.is_urgent else {}
-        foreign = FOREIGN if self.is_marked else {}
+        foreign = dict(FOREIGN) if self.is_marked else {}
+        if self.is_forged:
+            foreign["annotations"] = foreign.get("annotations", {}) | _FORGED_BOOKING
         labels = {POD_LABEL: self.name, **({ENDS_LABEL: self.ends} if self.ends else {}), **foreign.get("labels", {})}
         metadata = {
             **foreign,
@@ -148,6 +162,7 @@ _OF_STEPS: Final[Mapping[str, Mapping[str, Any]]] = {
 _OF_PODS: Final[Mapping[str, Mapping[str, Any]]] = {
     "lost": {"is_lost": False},
     "marks": {"is_marked": False},
+    "forged": {"is_forged": False},
     "urgent": {"is_urgent": False},
     "ends": {"ends": ""},
     "inits": {"inits": ()},
@@ -224,6 +239,7 @@ def _wild(rng: random.Random, pod: PodPlan, count: int) -> PodPlan:
         ends=rng.choice(("Succeeded", "Failed")) if rng.random() < _ENDS else "",
         is_lost=rng.random() < _LOST,
         is_marked=rng.random() < _MARKED,
+        is_forged=rng.random() < _FORGED,
         is_urgent=rng.random() < _URGENT,
     )
 

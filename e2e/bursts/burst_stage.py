@@ -18,15 +18,17 @@ import msgspec
 
 from clusters.api.api_client import MERGE_PATCH
 from clusters.api.resources import NODES
+from clusters.api.waiting import eventually
 from clusters.provider import Cluster, load_nodes
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e import commands
+from e2e import commands, spec
 from e2e.bursts.burst_plan import MOST_PODS, NAMESPACES, URGENT, Burst, make_burst
 from e2e.bursts.play import SETTLE_SECONDS, Player
-from e2e.bursts.world import FOREIGN, NodePlan, make_world
+from e2e.bursts.world import FOREIGN, NodePlan, make_world, units_of_model
 from e2e.observer import observing, own_cluster
 from e2e.real_kubelets import STAND_INS
+from e2e.site.node_cards import amount
 from e2e.target_capabilities import options_known
 
 _NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bursts.yaml"
@@ -94,16 +96,23 @@ async def open_player(
         ]
         async with own_cluster(provider, nodes, target, replace(choices, speed=speed)) as cluster:
             await _furnish(cluster, world)
+            sick = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else frozenset()
             names = [node.name for node in nodes]
-            async with player_on(cluster, names, seconds, is_real=venue.is_real, target=target) as player:
+            async with player_on(cluster, names, seconds, is_real=venue.is_real, target=target, sick=sick) as player:
                 yield player
 
 
 @contextlib.asynccontextmanager
 async def player_on(
-    cluster: Cluster, nodes: Sequence[str], settle_seconds: float, *, is_real: bool, target: Target | None = None
+    cluster: Cluster,
+    nodes: Sequence[str],
+    settle_seconds: float,
+    *,
+    is_real: bool,
+    target: Target | None = None,
+    sick: frozenset[tuple[str, int]] = frozenset(),
 ) -> AsyncIterator[Player]:
-    """Plays on a cluster that is there, on all of its nodes with cards."""
+    """Plays on a cluster that is there, on all of its nodes with cards, of which ``sick`` may not be used."""
     inspect = partial(_table, cluster, target) if target is not None and target.inspect_or_none is not None else None
     async with contextlib.AsyncExitStack() as stack:
         observers = [await stack.enter_async_context(observing(cluster, namespace)) for namespace in NAMESPACES]
@@ -113,6 +122,7 @@ async def player_on(
             settle_seconds=settle_seconds,
             is_real=is_real,
             inspect=inspect,
+            sick=sick,
         )
         stack.push_async_callback(player.clear)
         yield player
@@ -156,6 +166,23 @@ async def _furnish(cluster: Cluster, world: Sequence[NodePlan]) -> None:
     if world:
         kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": URGENT}}
         await cluster.api.create(kind | {"value": 1000, "preemptionPolicy": "Never"})
+
+
+async def _fail_cards(cluster: Cluster, world: Sequence[NodePlan]) -> frozenset[tuple[str, int]]:
+    """Cards fail for good, one after the other; (node, index) of each, when the cluster offers it no more."""
+    sick = list[tuple[str, int]]()
+    for node in world:
+        for index in node.sick:
+            await cluster.fake_nvml(node.name, "xid", str(index), "79")
+            sick.append((node.name, index))
+            gone = {one for name, one in sick if name == node.name}
+            units = [units_of_model(model, node.driver) for place, model in enumerate(node.models) if place not in gone]
+            await eventually(partial(_offered, cluster, node.name), sum(units).__eq__, f"{node.name} offers {units}")
+    return frozenset(sick)
+
+
+async def _offered(cluster: Cluster, node: str) -> int:
+    return amount(await cluster.api.get(NODES, node), spec.RESOURCE_MEMORY, "allocatable")
 
 
 async def _table(cluster: Cluster, target: Target) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
@@ -16,7 +16,7 @@ from clusters.api.waiting import NotReachedError, eventually, until_next_look
 from clusters.local_cluster import LocalCluster
 from clusters.provider import EXTENDER
 from e2e import spec
-from e2e.bursts.burst_plan import POD_LABEL, Burst, PodPlan, Step
+from e2e.bursts.burst_plan import POD_LABEL, Burst, Step
 from e2e.bursts.judge import (
     book_is_whole,
     held_memory,
@@ -50,7 +50,7 @@ class Player:
     """Plays one burst after the other in the namespaces of its observers.
 
     ``restart_plugin`` restarts a node's device plugin; if it is not given, that is the cluster's. ``inspect`` prints the table of
-    a target.
+    a target. No pod may use the cards ``sick``, of (node, index).
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Player:
         restart_plugin: Callable[[str], Awaitable[None]] | None = None,
         is_real: bool = False,
         inspect: Callable[[], Awaitable[str]] | None = None,
+        sick: frozenset[tuple[str, int]] = frozenset(),
     ) -> None:
         self.observers = observers
         self.observer = observers[0]
@@ -70,6 +71,7 @@ class Player:
         self.nodes = nodes
         self._cluster = self.observer.cluster
         self._inspect = inspect
+        self._sick = sick
         self._restart_plugin = restart_plugin or self._restart_clusters_plugin
         self._settle_seconds = settle_seconds
         self._replacements = 0
@@ -82,7 +84,8 @@ class Player:
         """Steps, settling, verdict, and the namespaces as empty as before."""
         started, repairs = time.monotonic(), self._repairs()
         self._replacements = self._squeezed_out = self._kept_out = 0
-        self._had = Counter(worlds_of_more_than_8_cards=int(any(len(of) > 8 for of in (await self.sizes()).values())))
+        large = any(len(cards) > 8 for cards in (await self.sizes()).values())
+        self._had = Counter(worlds_of_more_than_8_cards=int(large), worlds_with_sick_cards=int(bool(self._sick)))
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
         result.findings = await self._steps(burst) + await self._settle(burst, frozenset(burst.staying))
         if not result.findings:
@@ -224,7 +227,10 @@ class Player:
 
     async def _settle(self, burst: Burst, expected: frozenset[str]) -> list[str]:
         """Until every expected pod runs or waits for a reason that holds; one that a restart turned away is replaced."""
-        sizes = await self.sizes()
+        sizes = {
+            node: {card: units for card, units in cards.items() if (node, card) not in self._sick}
+            for node, cards in (await self.sizes()).items()
+        }
         left, refused = list[str](), list[Object]()
         begun = asyncio.get_running_loop().time()
         try:
