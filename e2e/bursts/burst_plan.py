@@ -21,10 +21,23 @@ NAMESPACES: Final = ("bursts", "bursts-2")
 URGENT: Final = "bursts-urgent"
 # Amounts of one container, in units of a GiB; small and large ones, so that cards fill in many ways. A card's size is one, too.
 _AMOUNTS: Final = (1, 1, 2, 2, 3, 4, 5, 7, 9)
+# One pod of a burst may wish for so many units on each of two cards. No other container asks for their sum: a plugin that took
+# one for the other could exchange nothing.
+_SPLIT_UNITS: Final = (8, 3)
 # The chance that a pod has one more init container or sidecar, and that a plugin, a kubelet or the extender restarts in a step.
 _INIT, _PLUGIN, _KUBELET, _EXTENDER = 0.3, 0.04, 0.02, 0.05
 # The chances of the other parts: of a plain container, of a pod that ends by itself or that its node loses, and of a step in a gap.
-_PLAIN, _ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE, _GAP = 0.2, 0.12, 0.1, 0.2, 0.3, 0.15, 0.3, 0.2
+_PLAIN, _ENDS, _LOST, _URGENT, _MARKED, _FORGED, _SPLIT, _ELSEWHERE, _GAP = (
+    0.2,
+    0.12,
+    0.1,
+    0.2,
+    0.3,
+    0.15,
+    0.2,
+    0.3,
+    0.2,
+)
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
@@ -34,7 +47,7 @@ _ENDS_AFTER: Final = 0.3
 HELD_MIB_PER_UNIT: Final = 960
 ENDS_LABEL: Final = "burst-ends"
 # An author writes a booking of its own, which a scheduler writes over.
-_FORGED_BOOKING: Final = {
+_FORGED_BOOKING: Final[dict[str, str]] = {
     spec.POD_INDEX: "0",
     spec.POD_UNITS: "1",
     spec.POD_DEVICE_UNITS: "1",
@@ -52,7 +65,7 @@ class PodPlan:
     ``inits`` are units of each init container, and whether it is a sidecar. ``called`` is the name of its object, which another
     pod may have in another namespace, or had before. ``ends`` is the phase in which it ends by itself; one that ``is_lost`` has
     the phase Unknown in the end; one that ``is_marked`` bears what another program has written, and one that ``is_forged`` a
-    booking of its author's.
+    booking of its author's. ``split`` are the units that it wishes for on each of several cards.
     """
 
     name: str
@@ -64,10 +77,13 @@ class PodPlan:
     is_lost: bool = False
     is_marked: bool = False
     is_forged: bool = False
+    split: tuple[int, ...] = ()
     is_urgent: bool = False
 
     def manifest(self, suffix: str = "") -> dict[str, Any]:
         """The pod. Each container holds nearly what it asks for: a card with too many of them is out of memory."""
+        # The memory of a card that a container does not choose would be another's.
+        holds = {"HOLDS_MIB": 0} if self.split else {}
         init = [
             _container(f"i{number}", units) | {"restartPolicy": "Always"}
             if is_sidecar
@@ -75,13 +91,14 @@ class PodPlan:
             for number, (units, is_sidecar) in enumerate(self.inits)
         ]
         ends = {"EXITS_AFTER": _ENDS_AFTER, "EXIT_CODE": int(self.ends == "Failed")} if self.ends else {}
-        containers = [_container(f"c{number}", units, **ends) for number, units in enumerate(self.containers)]
+        containers = [_container(f"c{number}", units, **ends, **holds) for number, units in enumerate(self.containers)]
         body = {"containers": containers, "initContainers": init, "terminationGracePeriodSeconds": 1}
         body |= {"restartPolicy": "Never"} if self.ends else {}
         body |= {"priorityClassName": URGENT} if self.is_urgent else {}
         foreign = dict(FOREIGN) if self.is_marked else {}
-        if self.is_forged:
-            foreign["annotations"] = foreign.get("annotations", {}) | _FORGED_BOOKING
+        own = dict(_FORGED_BOOKING) if self.is_forged else {}
+        own |= {spec.WISH_SPLIT: ", ".join(map(str, self.split))} if self.split else {}
+        foreign["annotations"] = {**foreign.get("annotations", {}), **own}
         labels = {POD_LABEL: self.name, **({ENDS_LABEL: self.ends} if self.ends else {}), **foreign.get("labels", {})}
         metadata = {
             **foreign,
@@ -163,6 +180,7 @@ _OF_PODS: Final[Mapping[str, Mapping[str, Any]]] = {
     "lost": {"is_lost": False},
     "marks": {"is_marked": False},
     "forged": {"is_forged": False},
+    "splits": {"split": ()},
     "urgent": {"is_urgent": False},
     "ends": {"ends": ""},
     "inits": {"inits": ()},
@@ -192,6 +210,9 @@ def make_burst(
     pods = [PodPlan(name, (amounts[0],)) if are_twins else _pod(rng, name, amounts, sizes[-1]) for name in names]
     if not is_real:
         pods = [_wild(rng, pod, count) for pod in pods]
+        if sum(_SPLIT_UNITS) not in known and max(_SPLIT_UNITS) <= sizes[-1] and rng.random() < _SPLIT:
+            containers = rng.choice([(sum(_SPLIT_UNITS),), (0, sum(_SPLIT_UNITS)), (sum(_SPLIT_UNITS), 0)])
+            pods[-1] = replace(pods[-1], containers=containers, inits=(), split=_SPLIT_UNITS)
     steps: list[Step] = []
     there: list[PodPlan] = []
     while pods:

@@ -58,7 +58,8 @@ class Venue:
 
     async def burst(self, seed: str, player: Player) -> Burst:
         """The burst of a seed, as it is played here, on a player of its world."""
-        return make_burst(seed, await player.sizes(), self.most_pods, is_real=self.is_real)
+        burst = make_burst(seed, await player.sizes(), self.most_pods, is_real=self.is_real)
+        return burst if player.can_split else burst.without("splits")
 
 
 # Waits of minutes in a cluster (the scheduler's back-off, a container's next attempt) must not make a burst long.
@@ -123,6 +124,7 @@ async def player_on(
             is_real=is_real,
             inspect=inspect,
             sick=sick,
+            can_split=target is not None and "wishes" in target.claims,
         )
         stack.push_async_callback(player.clear)
         yield player

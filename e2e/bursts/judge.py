@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from e2e import spec
 from e2e.bursts.burst_plan import ENDS_LABEL, HELD_MIB_PER_UNIT, POD_LABEL
 from e2e.bursts.world import FOREIGN, FOREIGN_AMOUNT, FOREIGN_RESOURCE
 from e2e.checkers.history import Asked, Cards, Entry, Listed, State, name_of
@@ -92,7 +93,9 @@ def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
         if node and not (_has_ended(pod) if ENDS_LABEL in pod["metadata"]["labels"] else is_running(pod)):
             findings.append(f"{name}: bound to {node}, but {pod['status'].get('phase')}: {why(pod)}")
-        elif not node and units_of(pod) <= largest:
+        elif (
+            not node and units_of(pod) <= largest and spec.WISH_SPLIT not in (pod["metadata"].get("annotations") or {})
+        ):
             findings.append(f"{name}: waits for {units_of(pod)} units, but a card has {largest}")
     return findings
 
@@ -122,9 +125,10 @@ def held_memory(state: State, entry: Entry) -> Iterator[Finding]:
     expected: dict[int, int] = defaultdict(int)
     for pod in state.pods.values():
         if is_running(pod) and pod["spec"]["nodeName"] == entry.node:
-            (index,) = shares_or_none(pod) or (-1,)
+            index, *others = shares_or_none(pod) or (-1,)
             units = sum(one.units for one in gpu_containers(pod) if one.kind != "init")
-            expected[index] += units * HELD_MIB_PER_UNIT
+            # A pod on several cards holds nothing.
+            expected[index] += 0 if others else units * HELD_MIB_PER_UNIT
     for index in sorted(entry.cards.keys() | expected.keys()):
         held = entry.cards[index].held_mib if index in entry.cards else 0
         if held != expected[index]:

@@ -50,7 +50,7 @@ class Player:
     """Plays one burst after the other in the namespaces of its observers.
 
     ``restart_plugin`` restarts a node's device plugin; if it is not given, that is the cluster's. ``inspect`` prints the table of
-    a target. No pod may use the cards ``sick``, of (node, index).
+    a target. No pod may use the cards ``sick``, of (node, index). ``can_split``: its programs know the wish ``split``.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Player:
         is_real: bool = False,
         inspect: Callable[[], Awaitable[str]] | None = None,
         sick: frozenset[tuple[str, int]] = frozenset(),
+        can_split: bool = False,
     ) -> None:
         self.observers = observers
         self.observer = observers[0]
@@ -72,6 +73,7 @@ class Player:
         self._cluster = self.observer.cluster
         self._inspect = inspect
         self._sick = sick
+        self.can_split = can_split
         self._restart_plugin = restart_plugin or self._restart_clusters_plugin
         self._settle_seconds = settle_seconds
         self._replacements = 0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from e2e import spec
 from e2e.checkers.history import Entry, Object, State, Told, name_of
 from e2e.checkers.judgement import Finding
+from e2e.checkers.overcommit import shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
 # A container gets the sum of its pod. This may be wrong after a guess: the plugin goes by the order of bindings, but a kubelet that
@@ -47,7 +48,11 @@ def check_pod(
     texts: list[tuple[str, str]] = []
     annotations = pod["metadata"].get("annotations") or {}
     index = annotations.get(spec.POD_INDEX)
-    if index is None:
+    if len(cards := shares_or_none(pod) or {}) > 1:
+        texts += _on_several(
+            containers, [str(one.units) for one in gpu_containers(pod)], {uuids.get(one) for one in cards}
+        )
+    elif index is None:
         texts.append((_CARD, "no annotation names a card"))
     else:
         uuid = next((uuid for card, uuid in uuids.items() if str(card) == index), None)
@@ -77,6 +82,17 @@ def check_pod(
                 (MARK, f"annotation {spec.POD_ASSIGNED} is {annotations.get(spec.POD_ASSIGNED)}, should be true")
             )
     return [Finding(rule, at, text, name_of(pod), pod["spec"].get("nodeName") or "") for rule, text in texts]
+
+
+def _on_several(
+    containers: Sequence[Mapping[str, str]], amounts: Sequence[str], uuids: Set[str | None]
+) -> Iterator[tuple[str, str]]:
+    """Each container of a pod that is split sees all of its cards, and has its amount."""
+    seen = [
+        (given.get(spec.ENV_CONTAINER_UNITS), set(given.get(spec.ENV_VISIBLE, "").split(","))) for given in containers
+    ]
+    if seen != [(amount, uuids) for amount in amounts]:
+        yield _CARD, f"containers have {seen}, should have {amounts} on {sorted(map(str, uuids))}"
 
 
 def wrong_totals(pod: Object, containers: Sequence[Mapping[str, str]]) -> int:
