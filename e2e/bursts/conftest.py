@@ -12,7 +12,7 @@ from e2e.real_kubelets import STAND_INS
 from e2e.report.sources import commit_number
 
 SEED: Final = pytest.StashKey[int]()
-_COUNTS: Final = defaultdict(lambda: 5, embedded=100, kind=20)
+_COUNTS: Final = defaultdict(lambda: 5, embedded=40, kind=20)
 
 
 def pytest_configure(config: pytest.Config) -> None:
