@@ -112,13 +112,12 @@ parity: control-plane ## Compare the embedded cluster with the real control plan
 SOAK ?= bursts
 SOAK_bursts = e2e.bursts.soak --bursts 1000 --cluster $(CLUSTER) --target $(TARGET)
 SOAK_chaos = pytest e2e/chaos --cluster controlplane --require-control-plane --chaos-seconds 600
-SOAK_parity = pytest e2e/parity/test_histories.py --require-control-plane --timeout 3600 --parity-seed 1 --parity-operations 20000
 SOAK_simulate = pytest e2e/explain/test_simulate.py --cluster $(CLUSTER) --target $(TARGET) --timeout 7200 --random-clusters 500
-soak: $(if $(SOAK_$(SOAK)),,soak-is-unknown) $(if $(filter bursts simulate,$(SOAK)),$(READY),control-plane) #+ Play for long what the tests play for a minute: SOAK=bursts|chaos|parity|simulate (ARGS="--bursts 200 --seed 7")
+soak: $(if $(SOAK_$(SOAK)),,soak-is-unknown) $(if $(filter bursts simulate,$(SOAK)),$(READY),control-plane) #+ Play for long what the tests play for a minute: SOAK=bursts|chaos|simulate (ARGS="--bursts 200 --seed 7")
 	@$(BIN)/python -m $(SOAK_$(SOAK)) $(ARGS)
 
 soak-is-unknown:
-	@echo "SOAK=$(SOAK) is none of bursts, chaos, parity, simulate" >&2; exit 2
+	@echo "SOAK=$(SOAK) is none of bursts, chaos, simulate" >&2; exit 2
 
 control-plane: $(READY) #+ Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))

@@ -59,7 +59,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--image-base", default="", help="image that kind's programs are built on (default: of this machine's packages)"
     )
     # Here, not beside their cases: pytest reads options of the folder that it is given, and not of those in it.
-    group.addoption("--restarts", type=int, default=3, help="restarts of each kind under churn (default: %(default)s)")
     group.addoption(
         "--bursts", type=int, help="random bursts of pods (default: 100 on embedded, 20 on kind, 5 elsewhere)"
     )

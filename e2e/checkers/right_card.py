@@ -93,8 +93,3 @@ def _on_several(
     ]
     if seen != [(amount, uuids) for amount in amounts]:
         yield _CARD, f"containers have {seen}, should have {amounts} on {sorted(map(str, uuids))}"
-
-
-def wrong_totals(pod: Object, containers: Sequence[Mapping[str, str]]) -> int:
-    """The number of a pod's containers that got another sum than their pod's (the rule ``SUM``)."""
-    return sum(given.get(spec.ENV_POD_UNITS) != str(units_of(pod)) for given in containers)

@@ -21,13 +21,6 @@ from e2e.summary import SHOWN
 _NUMBERS = itertools.count(1)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """The amount of randomness in a run."""
-    group = parser.getgroup("parity", "comparison of the embedded with the real control plane")
-    group.addoption("--parity-operations", type=int, default=2000, help="requests of all random histories together")
-    group.addoption("--parity-seed", type=int, default=1, help="seed of the first random history; each has the next")
-
-
 @pytest.fixture(scope="package")
 def folder() -> Iterator[Path]:
     """Certificates, data and logs of the sides."""

@@ -142,10 +142,7 @@ async def _answers(side: Side, asks: tuple[Ask, ...], around: Around | None, bef
         for number, one in enumerate(asks):
             if around is not None and number == before:
                 await stack.enter_async_context(around(side))
-            try:
-                found.append(await _answer(side, resolve(one, side.namespace, answer)))
-            except UnresolvedError:
-                found.append([0, None])
+            found.append(await _answer(side, resolve(one, side.namespace, answer)))
     versions: list[str] = []
     uids: list[str] = []
     return [[code, _numbered(body, versions, uids), *told] for code, body, *told in found]

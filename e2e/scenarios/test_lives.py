@@ -80,7 +80,7 @@ async def run_though_turned_away(observer: Observer, name: str, units: int) -> N
     await eventually(runs, bool, f"{name} runs")
 
 
-@pytest.mark.promise("D02", "DP-007", "DP-022", "E2E-005")
+@pytest.mark.promise("D02", "DP-007", "DP-022", "E2E-005", "E2E-006")
 @pytest.mark.parametrize("what", ["plugin", "kubelet", "both"])
 async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, what: str) -> None:
     """Running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""

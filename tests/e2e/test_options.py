@@ -16,7 +16,7 @@ def test_all_words_of_the_readme_are_options_of_make_e2e() -> None:
     readme = (CHECKOUT / "e2e/README.md").read_text()
     words = {word for text in re.findall(r'ARGS="([^"]*)"', readme) for word in shlex.split(text)}
     options = {word for word in words if word.startswith("--")} - {"--kubectl"}
-    assert {"--restarts", "--bursts", "--burst-seed"} <= options
+    assert {"--bursts", "--burst-seed"} <= options
     argv = [sys.executable, "-m", "pytest", "e2e", "--help", "-p", "no:cacheprovider"]
     done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False)
 
