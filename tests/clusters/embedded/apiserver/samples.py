@@ -49,11 +49,6 @@ def deployment(name: str = "d", replicas: int = 1) -> Object:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 
 
-def binding(name: str = "p", to: str = "n", **metadata: Any) -> Object:
-    """A Binding."""
-    return {"metadata": {"name": name, **metadata}, "target": {"kind": "Node", "name": to}}
-
-
 def new_writes(history: int = 1000) -> Writes:
     """The writing verbs over a store with the namespaces default and kube-system, each with its ServiceAccount."""
     numbers = count(1)
