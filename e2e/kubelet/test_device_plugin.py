@@ -47,7 +47,7 @@ async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage)
     assert await stage.told_ids("p") == (await stage.held())["p", "main"] == set(plugin.asked("Allocate")[0])
 
 
-@pytest.mark.promise("DP-022")
+@pytest.mark.promise("DP-022", "G3-09")
 async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: Stage) -> None:
     """A pod keeps its devices over a kubelet's restart, which zeroes the plugin's resource and no operator's."""
     plugin = await stage.serve(2)
@@ -130,7 +130,7 @@ async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
     assert await stage.held() == {("next", "main"): set(healthy(2))}
 
 
-@pytest.mark.promise("DP-022")
+@pytest.mark.promise("DP-022", "G3-08")
 async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Stage) -> None:
     """A sidecar takes over its init container's id, the app gets another, and all Allocates come first."""
     plugin = await stage.serve(2, pre_start=True)

@@ -41,7 +41,7 @@ async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
     await stage.counts(None, None)
 
 
-@pytest.mark.promise("DP-022")
+@pytest.mark.promise("DP-022", "G3-03")
 async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
     """Allocatable follows the health of devices, and capacity follows the newest list alone."""
     plugin = await stage.serve(1)
@@ -117,6 +117,7 @@ async def test_when_the_plugin_stops_allocatable_is_zero(stage: Stage) -> None:
     await stage.counts(2, 2)
 
 
+@pytest.mark.promise("G3-11")
 async def test_an_allocate_error_is_final(stage: Stage) -> None:
     """An error of Allocate fails the pod for good, with its text in the pod's message and in an event."""
     plugin = SamplePlugin(healthy(1))
@@ -131,6 +132,7 @@ async def test_an_allocate_error_is_final(stage: Stage) -> None:
     assert ("UnexpectedAdmissionError", text) in await stage.warnings("p")
 
 
+@pytest.mark.promise("G3-12")
 async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
     """A container whose PreStartContainer fails waits, with the text in its message and an event, and starts later."""
     plugin = SamplePlugin(healthy(1), pre_start=True)

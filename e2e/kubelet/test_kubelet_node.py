@@ -64,7 +64,7 @@ async def test_a_re_created_node_is_taken_over(stage: Stage) -> None:
     assert stage.by_hand not in (await stage.api.get(NODES, stage.node))["status"]["capacity"]
 
 
-@pytest.mark.promise("DP-022")
+@pytest.mark.promise("DP-022", "G3-14")
 async def test_kubelet_without_checkpoint_gives_no_devices(stage: Stage) -> None:
     """A kubelet without its checkpoint keeps the amounts and admits pods without devices until the plugin is back."""
     plugin = await stage.serve(3)

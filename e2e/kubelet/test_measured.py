@@ -26,6 +26,7 @@ from e2e.kubelet.worker import Worker
 _GET_SINCE, _HEALTH_SINCE = 34, 36
 
 
+@pytest.mark.promise("G3-07")
 async def test_pods_are_admitted_one_by_one_in_binding_order(stage: Stage) -> None:
     """Pods are allocated for one by one in the order of their binding, and containers in their order in the pod."""
     plugin = await stage.serve(40, pre_start=True)
@@ -48,6 +49,7 @@ async def test_pods_are_admitted_one_by_one_in_binding_order(stage: Stage) -> No
         assert of_pod == ["Allocate"] * 3 + ["PreStartContainer"] * 3
 
 
+@pytest.mark.promise("G3-06")
 async def test_a_preference_is_obeyed_to_the_letter(stage: Stage) -> None:
     """The ids that the plugin prefers are those of the Allocate that follows, even if there is no choice."""
     preferred: list[list[str]] = []
@@ -88,6 +90,7 @@ async def test_an_init_containers_ids_have_to_be_preferred(stage: Stage) -> None
     assert [set(ids) for ids in plugin.asked("Allocate")] == [{"dev-0"}, {"dev-0"}, {"dev-0", "dev-1", "dev-2"}]
 
 
+@pytest.mark.promise("G3-15")
 async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
     """List, and Get from 1.34 on, show exactly the container's ids during PreStartContainer, one in each message."""
     listed: list[list[pb.PodResources]] = []
@@ -150,6 +153,7 @@ async def test_the_pods_own_variable_wins(stage: Stage) -> None:
     assert await stage.told_ids("p") == {"mine"}
 
 
+@pytest.mark.promise("G3-16")
 async def test_the_status_names_the_devices_of_app_containers(stage: Stage) -> None:
     """The pod's status names every id of each app container from 1.36 on, and none of sidecars or init containers."""
     await stage.serve(6)

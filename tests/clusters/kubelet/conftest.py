@@ -22,7 +22,7 @@ from clusters.kubelet.plugin_client import Registration, serving
 from clusters.kubelet.timings import Timings
 from fake_nvml.box import Box
 from fake_nvml.state import State
-from tests.clusters.kubelet.small_plugin import RESOURCE, Plugin, ids, register
+from tests.clusters.kubelet.small_plugin import Plugin, register
 from tests.servers import StubApi, serve, until
 
 
@@ -121,20 +121,3 @@ async def kubelet(folder: Path, api: StubApi, state: State, pod_timings: Timings
     await kubelet.start()
     yield kubelet
     await kubelet.stop()
-
-
-@pytest.fixture
-async def plugin(kubelet: Kubelet, api: StubApi) -> AsyncIterator[Plugin]:
-    """A plugin with ten ids on the one card, known to the node's status."""
-    plugin = Plugin(ids(f"id-{n}" for n in range(10)), pre_start=True)
-    await plug(kubelet, api, plugin)
-    yield plugin
-    await plugin.stop()
-
-
-async def plug(kubelet: Kubelet, api: StubApi, plugin: Plugin) -> None:
-    """Serve, register, and wait until the node's status shows it."""
-    await plugin.serve(kubelet.plugin_folder / "plugin.sock")
-    await register(kubelet.plugin_folder, "plugin.sock")
-    count = str(len(plugin.devices))
-    await until(lambda: api.nodes[0]["status"]["allocatable"].get(RESOURCE) == count, "allocatable")
