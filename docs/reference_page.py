@@ -24,7 +24,7 @@ from gpushare.deviceplugin.core.usage import NodeUse
 from gpushare.extender import exposition
 from gpushare.extender import main as extender
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.flags import Flag, flags_of
 from gpushare.kubectl_gpushare import main as explaining
@@ -92,7 +92,7 @@ def _extenders_families() -> Iterable[Metric]:
     book = Book()
     cards = {wire.RESOURCE_MEMORY: "2", wire.RESOURCE_COUNT: "1"}
     book.set_node(msgspec.convert({"metadata": {"name": "n"}, "status": {"capacity": cards}}, Node))
-    return exposition.ExtenderExposition(ExtenderMetrics(lambda: 0), book, Verdicts(), dict, lambda: 0.0).collect()
+    return exposition.ExtenderExposition(ExtenderMetrics(lambda: 0), book, FilterCache(), dict, lambda: 0.0).collect()
 
 
 def _plugins_families() -> Iterable[Metric]:

@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 
 from gpushare import __version__
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.verdicts import NOT_REFUSED, UNREPORTED, Verdicts, reason_of_wait
+from gpushare.extender.core.filter_cache import NOT_REFUSED, UNREPORTED, FilterCache, reason_of_wait
 from gpushare.extender.extender_metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
 from gpushare.extender.routes import health
 from gpushare.kube.reflector import Contact
@@ -63,7 +63,7 @@ class ExtenderExposition(Collector):
 
     metrics: ExtenderMetrics
     book: Book
-    verdicts: Verdicts
+    filter_cache: FilterCache
     contacts: Callable[[], Mapping[str, Contact]]
     monotonic: Callable[[], float]
     cards_a_piece: int = 100
@@ -180,13 +180,13 @@ class ExtenderExposition(Collector):
         """Why the pod waits, as a label; None if it does not any more, or if its scheduler may still be at work."""
         if not self.book.is_pending(pod.metadata):
             return None
-        verdict = self.verdicts.by_uid(pod.metadata.uid)
-        reason = reason_of_wait(wait, verdict)
+        cached = self.filter_cache.by_uid(pod.metadata.uid)
+        reason = reason_of_wait(wait, cached)
         if reason == UNREPORTED and wait.since is not None and self.wall() - wait.since < PATIENCE_SECONDS:
             return None
         if reason is None or reason in NOT_REFUSED:
             return reason
-        return BAD_WISH if verdict is None or verdict.request is None else reason_of(reason)
+        return BAD_WISH if cached is None or cached.request is None else reason_of(reason)
 
     def _of_nodes(self) -> Iterator[Metric]:
         # Each node is a value: together they are the book of this moment, however long this takes.

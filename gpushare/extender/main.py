@@ -20,7 +20,7 @@ from gpushare import __version__, logs, wire
 from gpushare.errors import UsageError
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.core.workload import Workload
 from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.extender.follow.audit import Audit
@@ -69,14 +69,14 @@ async def _run(settings: ExtenderSettings) -> None:
     binder = Binder(
         client, book, clock_ns=time.time_ns, monotonic=time.monotonic, policy=settings.policy, guards=guards
     )
-    verdicts = Verdicts()
+    filter_cache = FilterCache()
     metrics = ExtenderMetrics(time.perf_counter_ns)
     waker = Waker(
-        client, book, verdicts, policy=settings.policy, clock_ns=time.time_ns, monotonic=time.monotonic,
+        client, book, filter_cache, policy=settings.policy, clock_ns=time.time_ns, monotonic=time.monotonic,
         on_call=metrics.count_call,
     )  # fmt: skip
     verbs = Verbs(
-        book, binder, verdicts, is_ready=controller.is_ready, policy=settings.policy, monotonic=time.monotonic,
+        book, binder, filter_cache, is_ready=controller.is_ready, policy=settings.policy, monotonic=time.monotonic,
         metrics=metrics, afterwards=asyncio.get_running_loop().call_soon, is_alone=not settings.guarded,
     )  # fmt: skip
     audit = Audit(
@@ -99,7 +99,7 @@ async def _run(settings: ExtenderSettings) -> None:
     page = None
     if settings.page:
         page = LivePage(
-            book, verdicts, verbs.decisions, policy=settings.policy, is_ready=controller.is_ready,
+            book, filter_cache, verbs.decisions, policy=settings.policy, is_ready=controller.is_ready,
             contacts=lambda: controller.contacts, monotonic=time.monotonic,
             ahead=time.time() - time.monotonic(),  # noqa: TID251  # of the API's times alone
         )  # fmt: skip
@@ -109,7 +109,7 @@ async def _run(settings: ExtenderSettings) -> None:
         # Here, as what shows metrics to Prometheus is some MiB that an extender without them need not hold.
         from gpushare.extender.exposition import ExtenderExposition, MetricsRoutes
 
-        exposition = ExtenderExposition(metrics, book, verdicts, lambda: controller.contacts, time.monotonic)
+        exposition = ExtenderExposition(metrics, book, filter_cache, lambda: controller.contacts, time.monotonic)
         observed = listen(*settings.metrics_address, flags="--metrics-address")
         _LOG.info("metrics at address=%s port=%d path=/metrics", settings.metrics_address[0], observed.getsockname()[1])
         edges.append((HttpEdge(MetricsRoutes(exposition, controller.is_ready), observed, OF_METRICS), None))

@@ -19,9 +19,9 @@ from gpushare.extender.core.decisions import BOUND, NOT_BOUND, PREEMPTED, Decisi
 from gpushare.extender.core.decisions import REFUSED as NO_NODE
 from gpushare.extender.core.explain import explain
 from gpushare.extender.core.filter import FilterResult, filter_nodes, refuse_everywhere
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.core.preempt import Preemptor, Victims, preempt
 from gpushare.extender.core.prioritize import prioritize
-from gpushare.extender.core.verdicts import Verdicts
 from gpushare.extender.extender_metrics import (
     BAD_WISH,
     BIND,
@@ -48,7 +48,7 @@ _NOT_READY = "the extender has not read the cluster yet; try again"
 class Verbs:
     """filter, prioritize, preempt and bind.
 
-    ``is_ready``: is the book complete? ``policy`` is the cluster's; ``verdicts`` remembers the answers of filter, ``decisions``
+    ``is_ready``: is the book complete? ``policy`` is the cluster's; ``filter_cache`` remembers the answers of filter, ``decisions``
     what the page shows; ``metrics`` counts what each verb has. ``afterwards`` calls a function with its arguments, soon: a
     scheduler waits for its answer, and not for the log and the counters. ``is_alone``: no other extender answers the filters of
     pods that are bound here.
@@ -56,7 +56,7 @@ class Verbs:
 
     book: Book
     binder: Binder
-    verdicts: Verdicts
+    filter_cache: FilterCache
     _: KW_ONLY
     is_ready: Callable[[], bool]
     policy: str
@@ -105,7 +105,7 @@ class Verbs:
         self.metrics.count(FILTER, GRANTED if result.fitting else REFUSED, reason)
         if request is None or request.units:
             now, priority = self.monotonic(), pod.spec.priority or 0
-            self.verdicts.note(pod.metadata, request, result, answer, now, priority)
+            self.filter_cache.note(pod.metadata, request, result, answer, now, priority)
             if not result.fitting:
                 self._note(NO_NODE, pod.metadata.namespace, pod.metadata.name, result.reason)
         _LOG.info("filtered pod=%s nodes=%d fit=%d", _name(pod), names, len(result.fitting))
@@ -156,20 +156,20 @@ class Verbs:
 
     def explain(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Why a pod of this name waits: its last answer and how things stand now. None if no scheduler has asked for it."""
-        verdict = self.verdicts.of(namespace, name)
-        if verdict is None:
+        cached = self.filter_cache.of(namespace, name)
+        if cached is None:
             return None
-        asked = {"times": verdict.times, "secondsAgo": round(self.monotonic() - verdict.asked_at, 3)}
-        identity = {"namespace": namespace, "name": name, "uid": verdict.metadata.uid}
-        if verdict.request is None:
-            return {"pod": identity, "asked": asked, "reasons": verdict.reasons}
+        asked = {"times": cached.times, "secondsAgo": round(self.monotonic() - cached.asked_at, 3)}
+        identity = {"namespace": namespace, "name": name, "uid": cached.metadata.uid}
+        if cached.request is None:
+            return {"pod": identity, "asked": asked, "reasons": cached.reasons}
         snapshot = self.book.snapshot()
-        now = question(verdict.request, snapshot, self.policy)
-        if verdict.answer is None:
-            found = {"lastReasons": verdict.reasons} | explain(now, snapshot, {}, snapshot.nodes, verdict.priority)
+        now = question(cached.request, snapshot, self.policy)
+        if cached.answer is None:
+            found = {"lastReasons": cached.reasons} | explain(now, snapshot, {}, snapshot.nodes, cached.priority)
         else:
-            last = messages.reasons_in(verdict.answer)
-            found = explain(now, snapshot, last, last, verdict.priority)
+            last = messages.reasons_in(cached.answer)
+            found = explain(now, snapshot, last, last, cached.priority)
         return {"pod": identity, "asked": asked} | found
 
     def what_if(self, body: bytes) -> bytes:
@@ -195,7 +195,7 @@ class Verbs:
                 self._check_filter(args)
             await self.binder.bind(args)
             # It waits no more.
-            self.verdicts.drop(args.pod_uid)
+            self.filter_cache.drop(args.pod_uid)
         except GpushareError as error:
             self.metrics.count_error(BIND, error)
             if args is not None:
@@ -220,8 +220,8 @@ class Verbs:
 
         After a restart, or if the details of the filter are forgotten, the bind decides alone.
         """
-        verdict = self.verdicts.by_uid(args.pod_uid)
-        if verdict is None or verdict.answer is None or messages.fits(verdict.answer, args.node):
+        cached = self.filter_cache.by_uid(args.pod_uid)
+        if cached is None or cached.answer is None or messages.fits(cached.answer, args.node):
             return
         pod = f"{args.pod_namespace}/{args.pod_name}"
         raise BindError(f"node {args.node} was not among those that the last filter of pod {pod} let through")

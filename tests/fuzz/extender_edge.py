@@ -20,7 +20,7 @@ from gpushare.bounds import BYTES_IN_FLIGHT
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.explain import describe_node, nodes_with_cards
-from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.api_errors import error_for
@@ -55,7 +55,7 @@ class Edge:
         verbs = Verbs(
             self.book,
             binder,
-            Verdicts(),
+            FilterCache(),
             is_ready=is_ready,
             policy=wire.POLICY_BINPACK,
             monotonic=time.monotonic,

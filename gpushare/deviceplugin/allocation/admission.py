@@ -10,7 +10,7 @@ from typing import Final
 
 from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound, judged
-from gpushare.deviceplugin.allocation.node_view import NodeView, Sight
+from gpushare.deviceplugin.allocation.node_view import NodeSnapshot, NodeView
 from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, last_guard, match, room
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
 from gpushare.deviceplugin.core.devices import DeviceIds, check_ids_of_pod
@@ -26,7 +26,7 @@ _NO_POD: Final[tuple[frozenset[str], str]] = (frozenset(), "")
 
 
 class Admission:
-    """Remembers the container of its last answer; all else follows from the node's sight."""
+    """Remembers the container of its last answer; all else follows from the node's snapshot."""
 
     def __init__(self, view: NodeView, exchange: Exchange, hand_bound: HandBound, rules: ContainerFlags) -> None:
         self._view = view
@@ -56,9 +56,9 @@ class Admission:
         """Ids for a container. Raises NoCandidateError, ApiError."""
         self._take_question(frozenset())
         offered = list(dict.fromkeys([*must_include, *available]))
-        sight = await self._look(size)
-        candidate = self._candidate_for(sight, offered, must_include, size)
-        chosen = _pick(candidate, sight, offered)
+        snapshot = await self._look(size)
+        candidate = self._candidate_for(snapshot, offered, must_include, size)
+        chosen = _pick(candidate, snapshot, offered)
         self._chosen = {frozenset(chosen): candidate}
         self._view.guess(frozenset(chosen), candidate)
         await self._exchange.mark()
@@ -70,13 +70,13 @@ class Admission:
         candidate = self._take_question(key)
         if candidate is None:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
-            sight = await self._look(len(device_ids))
-            candidate = self._candidate_for(sight, device_ids, device_ids, len(device_ids))
-        sight, node = self._view.now(), self._view.node
+            snapshot = await self._look(len(device_ids))
+            candidate = self._candidate_for(snapshot, device_ids, device_ids, len(device_ids))
+        snapshot, node = self._view.now(), self._view.node
         check_ids_of_pod(candidate.pod_units, node.cards, node.kubelet_version)
         last_guard(
-            candidate, key, sight.holdings, sight.pods, sight.cards,
-            counts_slots=sight.counts_slots, refusal=sight.refusal,
+            candidate, key, snapshot.holdings, snapshot.pods, snapshot.cards,
+            counts_slots=snapshot.counts_slots, refusal=snapshot.refusal,
         )  # fmt: skip
         self._view.guess(key, candidate)
         await self._exchange.mark()
@@ -86,7 +86,7 @@ class Admission:
             "allocated pod=%s/%s uid=%s container=%s device=%s units=%d",
             candidate.namespace, candidate.pod, candidate.uid, candidate.container, ",".join(map(str, given)), candidate.units,
         )  # fmt: skip
-        cards = tuple(card for card in sight.cards if card.index in given)
+        cards = tuple(card for card in snapshot.cards if card.index in given)
         granted = Granted(cards, candidate.units, candidate.pod_units, node.isolation_off)
         return answer(granted, node.nvml_indices, device_ids, self._rules)
 
@@ -96,14 +96,14 @@ class Admission:
         self._view.withdraw(chosen)
         return chosen.get(ids)
 
-    async def _look(self, size: int) -> Sight:
+    async def _look(self, size: int) -> NodeSnapshot:
         """The node now, by a fresh list; pods that came without the extender, and that this may be for, have their card in it."""
         await self._view.refresh()
         self._view.forget_unwritten()
-        sight = self._view.now()
+        snapshot = self._view.now()
 
-        is_possible = functools.partial(_may_ask, sight, size)
-        if any(True for _ in judged(sight, is_possible)):
+        is_possible = functools.partial(_may_ask, snapshot, size)
+        if any(True for _ in judged(snapshot, is_possible)):
             try:
                 # Marks that turned out to be of no use would stand in their way.
                 await self._exchange.run()
@@ -111,69 +111,73 @@ class Admission:
             except ApiError as error:
                 # Their own trouble: it must not end the pod that is asked for.
                 _LOG.warning("cannot write the cards of pods that came without the extender error=%s", error)
-            sight = self._view.now()
-        return sight
+            snapshot = self._view.now()
+        return snapshot
 
-    def _candidate_for(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Candidate:
+    def _candidate_for(
+        self, snapshot: NodeSnapshot, offered: Sequence[str], must: Sequence[str], size: int
+    ) -> Candidate:
         """The container that this is most likely for. Raises NoCandidateError."""
-        offer = self._offer(sight, offered, must, size)
+        offer = self._offer(snapshot, offered, must, size)
         while True:
             try:
-                return match(self._waiting(sight), offer, functools.partial(_elsewhere, sight))
+                return match(self._waiting(snapshot), offer, functools.partial(_elsewhere, snapshot))
             except NoCandidateError as error:
                 # The kubelet's records never named these ids: it gave up the pod of that call, and the pod that was guessed waits.
-                if not self._view.withdraw(grant.ids for grant in sight.holdings.grants if grant.is_guess):
-                    reason = self._hand_bound.reason_against(sight, functools.partial(_may_ask, sight, size))
+                if not self._view.withdraw(grant.ids for grant in snapshot.holdings.grants if grant.is_guess):
+                    reason = self._hand_bound.reason_against(snapshot, functools.partial(_may_ask, snapshot, size))
                     if not reason:
                         raise
                     text = f"{error}; a pod that was bound without the extender gets no card: {reason}"
                     raise NoCandidateError(text) from error
-            sight = self._view.now()
+            snapshot = self._view.now()
 
-    def _waiting(self, sight: Sight) -> list[Candidate]:
+    def _waiting(self, snapshot: NodeSnapshot) -> list[Candidate]:
         # The pod of the kubelet's last call: by the kubelet's records, else by our guess.
         ids, guessed = self._latest
-        latest = next((grant.uid for grant in sight.holdings.grants if grant.ids == ids), guessed)
-        return candidates(sight.pods, sight.holdings.containers(), sight.aims, latest, sight.admitted)
+        latest = next((grant.uid for grant in snapshot.holdings.grants if grant.ids == ids), guessed)
+        return candidates(snapshot.pods, snapshot.holdings.containers(), snapshot.aims, latest, snapshot.admitted)
 
-    def _offer(self, sight: Sight, offered: Sequence[str], must: Sequence[str], size: int) -> Offer:
-        counts_slots = sight.counts_slots
-        left = room(sight.holdings, sight.pods, sight.cards, counts_slots=counts_slots, besides=frozenset(offered))
-        reused = sight.holdings.owner(must) if must else None
+    def _offer(self, snapshot: NodeSnapshot, offered: Sequence[str], must: Sequence[str], size: int) -> Offer:
+        counts_slots = snapshot.counts_slots
+        left = room(
+            snapshot.holdings, snapshot.pods, snapshot.cards, counts_slots=counts_slots, besides=frozenset(offered)
+        )
+        reused = snapshot.holdings.owner(must) if must else None
         taken = reused.uid if reused is not None and not reused.is_guess else ""
-        free = Counter(_untaken(sight, offered, taken).values())
+        free = Counter(_untaken(snapshot, offered, taken).values())
         if size and not free:
             text = f"none of the {len(offered)} ids that the kubelet offers is a free one of this node's cards"
             raise NoCandidateError(text)
-        must_pod = taken if any(candidate.uid == taken for candidate in self._waiting(sight)) else ""
-        must_cards = Counter(DeviceIds(sight.cards).cards_of(must).values())
+        must_pod = taken if any(candidate.uid == taken for candidate in self._waiting(snapshot)) else ""
+        must_cards = Counter(DeviceIds(snapshot.cards).cards_of(must).values())
         return Offer(size, free, left, must_cards, counts_slots, must_pod)
 
 
-def _untaken(sight: Sight, offered: Sequence[str], uid: str) -> dict[str, int]:
+def _untaken(snapshot: NodeSnapshot, offered: Sequence[str], uid: str) -> dict[str, int]:
     """The cards of those ids of ours that no container of another pod has, whatever the kubelet believes."""
-    taken = sight.holdings.taken_besides(uid)
-    return DeviceIds(sight.cards).cards_of(one for one in offered if one not in taken)
+    taken = snapshot.holdings.taken_besides(uid)
+    return DeviceIds(snapshot.cards).cards_of(one for one in offered if one not in taken)
 
 
-def _pick(candidate: Candidate, sight: Sight, offered: Sequence[str]) -> list[str]:
+def _pick(candidate: Candidate, snapshot: NodeSnapshot, offered: Sequence[str]) -> list[str]:
     """The first of the offered ids on each of the candidate's cards; those that must be taken come first."""
-    wanted = ids_by_card(candidate, sight.counts_slots)
+    wanted = ids_by_card(candidate, snapshot.counts_slots)
     chosen = []
-    for one, index in _untaken(sight, offered, candidate.uid).items():
+    for one, index in _untaken(snapshot, offered, candidate.uid).items():
         if wanted[index] > 0:
             wanted[index] -= 1
             chosen.append(one)
     return chosen
 
 
-def _may_ask(sight: Sight, size: int, pod: Pod) -> bool:
+def _may_ask(snapshot: NodeSnapshot, size: int, pod: Pod) -> bool:
     """May a call for this many ids be for a container of this pod?"""
-    return sight.counts_slots or any(units == size for _, units in gpu_containers(pod))
+    return snapshot.counts_slots or any(units == size for _, units in gpu_containers(pod))
 
 
-def _elsewhere(sight: Sight, candidate: Candidate) -> list[int]:
+def _elsewhere(snapshot: NodeSnapshot, candidate: Candidate) -> list[int]:
     """The cards that a container may get instead of its own: its annotation follows before it starts."""
-    pod_card = sight.pod_card(candidate.uid)
+    pod_card = snapshot.pod_card(candidate.uid)
     may_move = pod_card is not None and pod_card.may_move
-    return cards_for(candidate.uid, sight.pod_cards, sight.units) if may_move else []
+    return cards_for(candidate.uid, snapshot.pod_cards, snapshot.units) if may_move else []

@@ -171,8 +171,8 @@ class Allocator:
         """The ids of unhealthy cards that stay announced as healthy."""
         if all(card.healthy for card in self.view.node.cards.cards):
             return frozenset()
-        sight = self.view.now()
-        return kept_ids(sight.holdings, sight.pods, sight.cards, counts_slots=sight.counts_slots)
+        snapshot = self.view.now()
+        return kept_ids(snapshot.holdings, snapshot.pods, snapshot.cards, counts_slots=snapshot.counts_slots)
 
     async def keep_right(self) -> None:
         """Until cancelled: give pods without a card one, and end repairs that were begun."""
@@ -234,13 +234,13 @@ class Allocator:
     async def put_right(self) -> float:
         """Do all that can be done; how long to rest after it if no event comes, in seconds."""
         self.view.refused.clear()
-        sight = self.view.now()
-        if self._hand_bound.has_work(sight) or self._exchange.has_work(sight):
+        snapshot = self.view.now()
+        if self._hand_bound.has_work(snapshot) or self._exchange.has_work(snapshot):
             await self.view.refresh(1)
             await self._exchange.run(self._is_called)
             await self._hand_bound.run(stop=self._is_called)
-            sight = await self._exchange.run(self._is_called)
+            snapshot = await self._exchange.run(self._is_called)
             if self._is_called():
                 # The lock is given in turn, so the kubelet's call comes first, and this goes on after it.
                 return 0.0
-        return _MARKED_SECONDS if any(one.mark is not None for one in sight.pod_cards) else _REST_SECONDS
+        return _MARKED_SECONDS if any(one.mark is not None for one in snapshot.pod_cards) else _REST_SECONDS

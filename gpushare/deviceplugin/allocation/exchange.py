@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
+from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeSnapshot, NodeView, named
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.repair import Step, next_step
 from gpushare.deviceplugin.core.write_budget import WriteBudget
@@ -41,9 +41,9 @@ class Exchange:
     # By uid and mark, since when we know it.
     marks: dict[tuple[str, int], float] = field(default_factory=dict, init=False)
 
-    def has_work(self, sight: Sight) -> bool:
+    def has_work(self, snapshot: NodeSnapshot) -> bool:
         """Is there anything to write now?"""
-        return self._next_step(sight) is not None
+        return self._next_step(snapshot) is not None
 
     async def mark(self) -> None:
         """Write the marks that are missing, and nothing else. Marks that cannot be written are left for later.
@@ -53,41 +53,41 @@ class Exchange:
         """
         failed: set[str] = set()
         for _ in range(_MOST_WRITES):
-            sight = self.view.now()
-            step = self._next_step(sight, failed)
+            snapshot = self.view.now()
+            step = self._next_step(snapshot, failed)
             if step is None or step.mark is None or step.moves:
                 return
             try:
-                await self._write(step, sight)
+                await self._write(step, snapshot)
             except ApiError as error:
                 _LOG.warning("not marked now uid=%s mark=%s reason=%s", step.uid, step.mark, error)
                 if not isinstance(error, NOT_WRITTEN):
                     return
                 failed.add(step.uid)
 
-    async def run(self, stop: Callable[[], bool] = lambda: False) -> Sight:
-        """Write until nothing can be done now, or until ``stop`` is true; the sight of that moment. Raises ApiError."""
+    async def run(self, stop: Callable[[], bool] = lambda: False) -> NodeSnapshot:
+        """Write until nothing can be done now, or until ``stop`` is true; the snapshot of that moment. Raises ApiError."""
         for _ in range(_MOST_WRITES):
-            sight = self.view.now()
-            step = self._next_step(sight)
+            snapshot = self.view.now()
+            step = self._next_step(snapshot)
             if step is None or stop():
-                return sight
+                return snapshot
             try:
-                await self._write(step, sight)
+                await self._write(step, snapshot)
             except NOT_WRITTEN as error:
                 await self.view.look_again(step.uid, error)
         return self.view.now()
 
-    def _next_step(self, sight: Sight, besides: Collection[str] = ()) -> Step | None:
+    def _next_step(self, snapshot: NodeSnapshot, besides: Collection[str] = ()) -> Step | None:
         untouchable = {*self.view.refused, *self.budget.spent(self.monotonic()), *besides}
-        return next_step(sight.pod_cards, sight.units, self._settled(sight), untouchable)
+        return next_step(snapshot.pod_cards, snapshot.units, self._settled(snapshot), untouchable)
 
-    async def _write(self, step: Step, sight: Sight) -> None:
-        pod = sight.pod(step.uid)
+    async def _write(self, step: Step, snapshot: NodeSnapshot) -> None:
+        pod = snapshot.pod(step.uid)
         changes: dict[str, str | None] = {wire.ANNOTATION_REPAIR: None if step.mark is None else str(step.mark)}
         if step.moves:
             changes[wire.ANNOTATION_INDEX] = str(step.index)
-            size = next((card.units for card in sight.cards if card.index == step.index), 0)
+            size = next((card.units for card in snapshot.cards if card.index == step.index), 0)
             changes[wire.ANNOTATION_DEVICE_UNITS] = str(size)
         try:
             await self.view.write(pod, changes, unchanged=True)
@@ -101,8 +101,8 @@ class Exchange:
         if step.moves and step.mark is not None:
             self.metrics.repairs["exchanged"] += 1
 
-    def _settled(self, sight: Sight) -> frozenset[str]:
+    def _settled(self, snapshot: NodeSnapshot) -> frozenset[str]:
         now = self.monotonic()
-        marks = [(one.uid, one.mark) for one in sight.pod_cards if one.mark is not None]
+        marks = [(one.uid, one.mark) for one in snapshot.pod_cards if one.mark is not None]
         self.marks = {mark: self.marks.get(mark, now) for mark in marks}
         return frozenset(uid for (uid, _), since in self.marks.items() if now - since >= self.settled_seconds)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
-from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeView, Sight, named
+from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeSnapshot, NodeView, named
 from gpushare.deviceplugin.core.holdings import keeps_rule_of_slots, requested
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.deviceplugin.core.repair import PodCard
@@ -38,33 +38,35 @@ _FOREIGN_IDS: Final = "it has ids of another device plugin, which do not say on 
 _NO_RECORD: Final = "it was started, and the kubelet has no record that says on which of the node's cards"
 
 
-def judged(sight: Sight, wanted: Callable[[Pod], bool] = lambda pod: True) -> Iterator[tuple[Pod, Shares | str]]:
+def judged(
+    snapshot: NodeSnapshot, wanted: Callable[[Pod], bool] = lambda pod: True
+) -> Iterator[tuple[Pod, Shares | str]]:
     """Pods that ask for a card and that no valid annotation puts on one, with the cards of each, or why it gets none.
 
     They come in the order of admission, without those that are ending. All are judged by the extender's rules: the same wishes, and
     the same reasons. Only what has happened comes before a wish: a pod that was started with ids has the card on which they lie.
     Pods of other nodes and the policy of the cluster are not known here.
     """
-    living = (pod for pod in sight.pods if not is_finished(pod) and not is_deleting(pod))
-    asking = (pod for pod in living if requested(pod) or (sight.counts_slots and not keeps_rule_of_slots(pod)))
+    living = (pod for pod in snapshot.pods if not is_finished(pod) and not is_deleting(pod))
+    asking = (pod for pod in living if requested(pod) or (snapshot.counts_slots and not keeps_rule_of_slots(pod)))
     waiting = [pod for pod in asking if allocation_of(pod) is None and wanted(pod)]
     if waiting:
-        node = as_a_node(sight)
+        node = as_a_node(snapshot)
         for pod in waiting:
-            yield pod, _cards_for(pod, sight, node)
+            yield pod, _cards_for(pod, snapshot, node)
 
 
-def _cards_for(pod: Pod, sight: Sight, node: NodeInfo) -> Shares | str:
+def _cards_for(pod: Pod, snapshot: NodeSnapshot, node: NodeInfo) -> Shares | str:
     """The cards of the pod. The card of another plugin's ids cannot be known if the node has several."""
     uid = pod.metadata.uid
-    held, has_ids, is_started = sight.holdings.cards(uid), bool(sight.holdings.of_pod(uid)), was_started(pod)
-    if sight.counts_slots and not keeps_rule_of_slots(pod):
+    held, has_ids, is_started = snapshot.holdings.cards(uid), bool(snapshot.holdings.of_pod(uid)), was_started(pod)
+    if snapshot.counts_slots and not keeps_rule_of_slots(pod):
         # Nothing that such a pod has can be its share: its container without a slot runs beside the plugin.
         return wire.REASON_SLOT_MISSING
     try:
         if not has_ids and not is_started:
             return _found(node, pod)
-        known = held if len(held) == 1 else {card.index for card in sight.cards}
+        known = held if len(held) == 1 else {card.index for card in snapshot.cards}
         if len(known) != 1:
             return _FOREIGN_IDS if has_ids else _NO_RECORD
         shares = ((min(known), pod_request(pod)),)
@@ -84,14 +86,15 @@ def _unless_refused(node: NodeInfo, pod: Pod, shares: Shares) -> Shares | str:
     return found if isinstance(found, str) and found not in CURABLE else shares
 
 
-def as_a_node(sight: Sight, without: str = "") -> NodeInfo:
+def as_a_node(snapshot: NodeSnapshot, without: str = "") -> NodeInfo:
     """The node as the extender sees it: its cards, and on them the pods that have one, but for the pod of that uid."""
     # Units of a card that pods on one card may not have count as taken.
     devices = (
-        one.booked(one.total - sight.units.get(one.index, one.total), 0) for one in devices_of_cards(sight.announced)
+        one.booked(one.total - snapshot.units.get(one.index, one.total), 0)
+        for one in devices_of_cards(snapshot.announced)
     )
-    bookings = [_booking(one, sight.pod(one.uid)) for one in sight.pod_cards if one.uid != without]
-    return lay_out("", tuple(devices), bookings, sight.refusal or None)
+    bookings = [_booking(one, snapshot.pod(one.uid)) for one in snapshot.pod_cards if one.uid != without]
+    return lay_out("", tuple(devices), bookings, snapshot.refusal or None)
 
 
 def _booking(pod_card: PodCard, pod: Pod) -> Booking:
@@ -111,15 +114,15 @@ class HandBound:
     # By uid, the pods that were reported as pods without a card.
     reported: set[str] = field(default_factory=set, init=False)
 
-    def has_work(self, sight: Sight) -> bool:
+    def has_work(self, snapshot: NodeSnapshot) -> bool:
         """Is there a pod to write a card on, or to report as one that gets none?"""
-        found = list(judged(sight))
+        found = list(judged(snapshot))
         self.reported &= {pod.metadata.uid for pod, _ in found}
         return any(pod.metadata.uid not in self.reported or not isinstance(cards, str) for pod, cards in found)
 
-    def reason_against(self, sight: Sight, is_possible: Callable[[Pod], bool]) -> str:
+    def reason_against(self, snapshot: NodeSnapshot, is_possible: Callable[[Pod], bool]) -> str:
         """Why the first pod without a card that a call may be for gets none, "" if there is no such pod."""
-        return next((found for _, found in judged(sight, is_possible) if isinstance(found, str)), "")
+        return next((found for _, found in judged(snapshot, is_possible) if isinstance(found, str)), "")
 
     async def run(
         self,
@@ -133,23 +136,23 @@ class HandBound:
         Pods that come later are left for the next run: they must not keep a kubelet's call waiting. With ``reports`` the pods
         that get none are reported, once each. A kubelet's call does without, so it waits for no event.
         """
-        sight = self.view.now()
-        for uid in [pod.metadata.uid for pod, _ in judged(sight, wanted)]:
+        snapshot = self.view.now()
+        for uid in [pod.metadata.uid for pod, _ in judged(snapshot, wanted)]:
             if stop():
                 return
 
             def is_this(pod: Pod, uid: str = uid) -> bool:
                 return pod.metadata.uid == uid
 
-            for pod, found in judged(sight, is_this):
+            for pod, found in judged(snapshot, is_this):
                 if not isinstance(found, str):
-                    await self._place(pod, found, {card.index: card.units for card in sight.cards})
+                    await self._place(pod, found, {card.index: card.units for card in snapshot.cards})
                 elif reports and uid not in self.reported:
                     await self._report(pod, found)
                 else:
                     continue
                 # Judge the next one by what is there now: others may have changed the node meanwhile.
-                sight = self.view.now()
+                snapshot = self.view.now()
 
     async def _report(self, pod: Pod, reason: str) -> None:
         self.reported.add(pod.metadata.uid)

@@ -36,7 +36,7 @@ NOT_WRITTEN: Final = (ConflictError, NotFoundError, *REFUSALS)
 
 
 @dataclass(frozen=True)
-class Sight:
+class NodeSnapshot:
     """One moment. ``units`` are those of each healthy card for pods on one card, ``aims`` the card that each of them should be on.
 
     ``admitted`` are pods that the kubelet's records name or have named. ``refusal`` is why no pod may
@@ -63,7 +63,7 @@ class Sight:
         return self.announced.mode == MODE_SLOTS
 
     def pod(self, uid: str) -> Pod:
-        """A pod that is in the sight. Raises KeyError."""
+        """A pod that is in the snapshot. Raises KeyError."""
         return self._by_uid[uid]
 
     def pod_card(self, uid: str) -> PodCard | None:
@@ -81,7 +81,7 @@ class Sight:
 
 @dataclass(eq=False)
 class NodeView:
-    """Where a sight comes from. ``repairs``: may indices of pods be changed?"""
+    """Where a snapshot comes from. ``repairs``: may indices of pods be changed?"""
 
     client: ApiClient
     pods: NodePods
@@ -154,7 +154,7 @@ class NodeView:
         """Read the kubelet's records for ``now``. Never during an admission (see ``kubelet_records``)."""
         self.last = await self.records.entries()
 
-    def now(self) -> Sight:
+    def now(self) -> NodeSnapshot:
         """The state now, by the kubelet's file, which may be read at any time."""
         file = self.records.checkpoint()
         entries = self.last if file is None else file
@@ -181,7 +181,7 @@ class NodeView:
         # Where a pod's first container is, there the others go too.
         plan |= {uid: min(cards) for uid in alive if len(cards := holdings.cards(uid)) == 1}
         refusal = "" if self.pods.are_known else wire.REASON_UNREADABLE_POD
-        return Sight(pods, announced, holdings, cards_of_pods, units, plan, self.admitted, refusal)
+        return NodeSnapshot(pods, announced, holdings, cards_of_pods, units, plan, self.admitted, refusal)
 
     def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
         """Take the cards of pods from the kubelet's records if their annotations were changed before this process knew them."""

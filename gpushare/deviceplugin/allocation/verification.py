@@ -14,7 +14,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
-from gpushare.deviceplugin.allocation.node_view import NodeView, Sight, named
+from gpushare.deviceplugin.allocation.node_view import NodeSnapshot, NodeView, named
 from gpushare.deviceplugin.core.bookings import why_fixed
 from gpushare.deviceplugin.core.candidates import container_cards
 from gpushare.deviceplugin.core.devices import DeviceIds
@@ -98,24 +98,24 @@ class Verification:
 
     def known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """A container that starts again, of a pod that was found right before: no other program needs to answer."""
-        sight = self.view.now()
-        grant = sight.holdings.owner(device_ids)
-        if grant is None or grant.is_guess or not _is_assigned(pod := sight.pod(grant.uid)):
+        snapshot = self.view.now()
+        grant = snapshot.holdings.owner(device_ids)
+        if grant is None or grant.is_guess or not _is_assigned(pod := snapshot.pod(grant.uid)):
             return None
-        return pod.metadata if self._trouble(pod, grant, sight) is None else None
+        return pod.metadata if self._trouble(pod, grant, snapshot) is None else None
 
     async def _let_start(self, grant: Grant) -> ObjectMeta:
-        sight = self.view.now()
-        if allocation_of(sight.pod(grant.uid)) is None:
+        snapshot = self.view.now()
+        if allocation_of(snapshot.pod(grant.uid)) is None:
             await self.hand_bound.run()
-            sight = self.view.now()
-        pod_card = sight.pod_card(grant.uid)
-        if pod_card is not None and (pod_card.is_misplaced or self.exchange.has_work(sight)):
-            sight = await self.exchange.run()
+            snapshot = self.view.now()
+        pod_card = snapshot.pod_card(grant.uid)
+        if pod_card is not None and (pod_card.is_misplaced or self.exchange.has_work(snapshot)):
+            snapshot = await self.exchange.run()
         pod = self.view.pods.by_uid(grant.uid)
         if pod is None:
             raise HeldError(HoldReason.OWNER_UNKNOWN, f"pod {grant.uid} was there a moment ago and is gone")
-        trouble = self._trouble(pod, grant, sight)
+        trouble = self._trouble(pod, grant, snapshot)
         if trouble is not None:
             reason, text = trouble
             refusal = self.view.refused.get(grant.uid)
@@ -131,13 +131,13 @@ class Verification:
             _LOG.info("assigned pod=%s/%s uid=%s device=%s", *named(pod), devices)
         return pod.metadata
 
-    def _trouble(self, pod: Pod, grant: Grant, sight: Sight) -> tuple[HoldReason, str] | None:
+    def _trouble(self, pod: Pod, grant: Grant, snapshot: NodeSnapshot) -> tuple[HoldReason, str] | None:
         """Why the container must not start, None if its ids lie on the cards that are written, and it was told its amount."""
-        allocation, pod_card = allocation_of(pod), sight.pod_card(grant.uid)
+        allocation, pod_card = allocation_of(pod), snapshot.pod_card(grant.uid)
         if allocation is None:
-            against = self.hand_bound.reason_against(sight, lambda one: one.metadata.uid == grant.uid)
+            against = self.hand_bound.reason_against(snapshot, lambda one: one.metadata.uid == grant.uid)
             return HoldReason.NO_CARD, f"but its annotation names no card: {against or 'none is written yet'}"
-        if not _has_right_variables(pod, grant, sight):
+        if not _has_right_variables(pod, grant, snapshot):
             text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
             return HoldReason.WRONG_AMOUNT, text
         if allocation.by_container is not None:
@@ -148,19 +148,19 @@ class Verification:
             # Its ids lie as its annotation names them, or it never starts.
             named_units = ", ".join(f"{units} of card {index}" for index, units in sorted(written.items())) or "no card"
             return HoldReason.SEVERAL_CARDS, f"but its annotation names {named_units} for it"
-        if len(sight.holdings.cards(grant.uid)) != 1 or pod_card is None:
+        if len(snapshot.holdings.cards(grant.uid)) != 1 or pod_card is None:
             text = "and its containers lie on several cards; its annotation names one"
             return HoldReason.SEVERAL_CARDS, text
         if not pod_card.is_misplaced:
             return None
-        reason, why = self._why_misplaced(pod, pod_card, sight)
+        reason, why = self._why_misplaced(pod, pod_card, snapshot)
         return reason, f"but its annotation names card {pod_card.index}: {why}"
 
-    def _why_misplaced(self, pod: Pod, pod_card: PodCard, sight: Sight) -> tuple[HoldReason, str]:
+    def _why_misplaced(self, pod: Pod, pod_card: PodCard, snapshot: NodeSnapshot) -> tuple[HoldReason, str]:
         fixed = why_fixed(pod) if self.view.repairs else "repairs are switched off (--repair hold)"
         if fixed is not None:
             return HoldReason.FIXED, fixed
-        if has_room(pod_card, sight.pod_cards, sight.units):
+        if has_room(pod_card, snapshot.pod_cards, snapshot.units):
             return HoldReason.SETTLING, "it is written on the card once binds that are under way have landed"
         return HoldReason.NO_ROOM, "the card is booked for others"
 
@@ -169,9 +169,9 @@ def _is_assigned(pod: Pod) -> bool:
     return (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
 
 
-def _has_right_variables(pod: Pod, grant: Grant, sight: Sight) -> bool:
+def _has_right_variables(pod: Pod, grant: Grant, snapshot: NodeSnapshot) -> bool:
     """Do the variables say the container's amount? Where an id is a unit they cannot say another."""
     stated = (grant.variables or {}).get(wire.ENV_CONTAINER_UNITS)
-    if stated is None or not sight.counts_slots:
+    if stated is None or not snapshot.counts_slots:
         return True
     return stated == str(dict(gpu_containers(pod)).get(grant.container))

@@ -15,10 +15,10 @@ from gpushare.errors import InvalidQuantityError
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.decisions import Decision, Decisions
 from gpushare.extender.core.explain import nodes_with_cards
+from gpushare.extender.core.filter_cache import GATED, NOT_REFUSED, CachedAnswer, FilterCache, reason_of_wait
 from gpushare.extender.core.messages import encode_json
 from gpushare.extender.core.page_rows import Rows, Sums
 from gpushare.extender.core.trends import Point, Trends
-from gpushare.extender.core.verdicts import GATED, NOT_REFUSED, Verdict, Verdicts, reason_of_wait
 from gpushare.manifests import Pod
 from gpushare.model.pod import pod_request
 from gpushare.model.waiting import DEFAULT_SCHEDULER, Wait
@@ -91,7 +91,9 @@ class PageDocument:
         """The sums of all nodes."""
         return self.rows.sums
 
-    def refresh(self, book: Book, verdicts: Verdicts, decisions: Decisions, facts: Facts, now: float) -> Iterator[None]:
+    def refresh(
+        self, book: Book, filter_cache: FilterCache, decisions: Decisions, facts: Facts, now: float
+    ) -> Iterator[None]:
         """Become what these are now; the caller may let others work between two steps, but begin no second refresh.
 
         The nodes are of the moment at which it begins.
@@ -104,7 +106,9 @@ class PageDocument:
         count = 0
         for part in _parts(book.waiting()):
             found = [
-                one for pod, wait in part if book.is_pending(pod.metadata) and (one := _reasoned(pod, wait, verdicts))
+                one
+                for pod, wait in part
+                if book.is_pending(pod.metadata) and (one := _reasoned(pod, wait, filter_cache))
             ]
             count += len(found)
             first = sorted((*first, *found), key=_by_priority)[:MOST_WAITING]
@@ -173,20 +177,20 @@ def _parts(pods: Sequence[tuple[Pod, Wait]]) -> Iterator[Sequence[tuple[Pod, Wai
 
 
 class _Reasoned(NamedTuple):
-    """A pod that waits; ``verdict`` is the extender's last answer if that is why."""
+    """A pod that waits; ``cached`` is the extender's last answer if that is why."""
 
     pod: Pod
     wait: Wait
     reason: str
-    verdict: Verdict | None
+    cached: CachedAnswer | None
 
 
-def _reasoned(pod: Pod, wait: Wait, verdicts: Verdicts) -> _Reasoned | None:
-    verdict = verdicts.by_uid(pod.metadata.uid)
-    reason = reason_of_wait(wait, verdict)
+def _reasoned(pod: Pod, wait: Wait, filter_cache: FilterCache) -> _Reasoned | None:
+    cached = filter_cache.by_uid(pod.metadata.uid)
+    reason = reason_of_wait(wait, cached)
     if reason is None:
         return None
-    return _Reasoned(pod, wait, reason, None if reason in NOT_REFUSED else verdict)
+    return _Reasoned(pod, wait, reason, None if reason in NOT_REFUSED else cached)
 
 
 def _by_priority(one: _Reasoned) -> tuple[int, str, str]:
@@ -194,15 +198,13 @@ def _by_priority(one: _Reasoned) -> tuple[int, str, str]:
 
 
 def _waiting(one: _Reasoned, ahead: float) -> WaitingPod:
-    pod, wait, reason, verdict = one
-    reasons, times, asked_at = (
-        ({}, 0, 0) if verdict is None else (verdict.reasons, verdict.times, int(verdict.asked_at))
-    )
+    pod, wait, reason, cached = one
+    reasons, times, asked_at = ({}, 0, 0) if cached is None else (cached.reasons, cached.times, int(cached.asked_at))
     return WaitingPod(
         pod.metadata.namespace, pod.metadata.name, _units(pod), reason, reasons, times, asked_at, pod.spec.priority or 0,
         None if wait.since is None else int(wait.since - ahead),
         "" if wait.scheduler == DEFAULT_SCHEDULER else wait.scheduler,
-        wait.message if verdict is None and reason != GATED else "",
+        wait.message if cached is None and reason != GATED else "",
     )  # fmt: skip
 
 

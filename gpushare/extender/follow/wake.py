@@ -19,7 +19,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter import filter_nodes
-from gpushare.extender.core.verdicts import NODES_COMPARED, Verdict, Verdicts
+from gpushare.extender.core.filter_cache import NODES_COMPARED, CachedAnswer, FilterCache
 from gpushare.kube.api_errors import ApiError, MissingRightError
 from gpushare.kube.client import ApiClient
 from gpushare.model.placement import question
@@ -42,7 +42,7 @@ class Waker:
 
     client: ApiClient
     book: Book
-    verdicts: Verdicts
+    filter_cache: FilterCache
     _: KW_ONLY
     policy: str
     clock_ns: Callable[[], int]
@@ -61,21 +61,21 @@ class Waker:
     async def turn(self) -> None:
         """Call the first pod that would get a card; with it come all the others."""
         now, nodes = self.monotonic(), dict[Request, Sequence[str]]()
-        due = self.verdicts.due(now, self.book.fate_of, _PODS_A_TURN, self._looked_at)
-        for verdict in due:
-            assert verdict.request is not None
-            if verdict.request not in nodes:
+        due = self.filter_cache.due(now, self.book.fate_of, _PODS_A_TURN, self._looked_at)
+        for cached in due:
+            assert cached.request is not None
+            if cached.request not in nodes:
                 if len(nodes) == _REQUESTS_A_TURN:
                     continue
-                nodes[verdict.request] = self._nodes_for(verdict.request)
+                nodes[cached.request] = self._nodes_for(cached.request)
                 # Questions of schedulers come first.
                 await asyncio.sleep(0)
-            found = nodes[verdict.request]
-            if found and verdict.may_be_called(found, now):
-                verdict.called(found, now)
-                await self._call(verdict, found[0])
+            found = nodes[cached.request]
+            if found and cached.may_be_called(found, now):
+                cached.called(found, now)
+                await self._call(cached, found[0])
                 return
-            self._looked_at.add(verdict.metadata.uid)
+            self._looked_at.add(cached.metadata.uid)
         if len(due) < _PODS_A_TURN and len(nodes) < _REQUESTS_A_TURN:
             self._looked_at.clear()
 
@@ -87,8 +87,8 @@ class Waker:
             return list(islice((name for name, reason in known.items() if not reason), NODES_COMPARED + 1))
         return filter_nodes(question(request, snapshot, self.policy), snapshot.nodes, snapshot).fitting
 
-    async def _call(self, verdict: Verdict, node: str) -> None:
-        name = f"{verdict.metadata.namespace}/{verdict.metadata.name}"
+    async def _call(self, cached: CachedAnswer, node: str) -> None:
+        name = f"{cached.metadata.namespace}/{cached.metadata.name}"
         is_done = False
         try:
             await self.client.patch_node_status(

@@ -18,10 +18,10 @@ from gpushare import __version__, wire
 from gpushare.bounds import VIEWERS
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.decisions import Decisions
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.core.messages import encode_json
 from gpushare.extender.core.page_document import Facts, PageDocument
 from gpushare.extender.core.page_text import fragments, holders, view_of
-from gpushare.extender.core.verdicts import Verdicts
 from gpushare.kube.reflector import Contact
 from gpushare.serving.audience import Audience
 from gpushare.serving.http_connection import JSON, Answer, HttpRequest
@@ -40,7 +40,7 @@ _SAFE: Final = b"cache-control: no-store\r\nx-content-type-options: nosniff\r\nr
 
 
 class LivePage:
-    """``run`` keeps it live, ``answers`` are its paths. ``monotonic`` is the clock of ``contacts`` and of the verdicts.
+    """``run`` keeps it live, ``answers`` are its paths. ``monotonic`` is the clock of ``contacts`` and of the filter cache.
 
     ``ahead`` is as in ``Facts``.
     """
@@ -48,7 +48,7 @@ class LivePage:
     def __init__(
         self,
         book: Book,
-        verdicts: Verdicts,
+        filter_cache: FilterCache,
         decisions: Decisions,
         *,
         policy: str,
@@ -57,7 +57,7 @@ class LivePage:
         monotonic: Callable[[], float],
         ahead: float = 0.0,
     ) -> None:
-        self._book, self._verdicts, self._decisions = book, verdicts, decisions
+        self._book, self._filter_cache, self._decisions = book, filter_cache, decisions
         self._policy, self._is_ready, self._contacts, self._monotonic = policy, is_ready, contacts, monotonic
         self._ahead = ahead
         self.document = PageDocument()
@@ -101,7 +101,7 @@ class LivePage:
 
     async def _make(self, now: float) -> None:
         try:
-            for _ in self.document.refresh(self._book, self._verdicts, self._decisions, self._facts(), now):
+            for _ in self.document.refresh(self._book, self._filter_cache, self._decisions, self._facts(), now):
                 await asyncio.sleep(0)
         except BaseException:
             # Half of it may be new. No viewer has this version, so each asks for the next document as a whole.

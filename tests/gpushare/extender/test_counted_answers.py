@@ -16,7 +16,7 @@ import pytest
 from gpushare import wire
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
@@ -47,7 +47,7 @@ class Scheduler:
         book.set_node(msgspec.convert(NODE, Node))
         binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
         self.verbs = Verbs(
-            book, binder, Verdicts(), is_ready=lambda: self.is_ready, policy="binpack", monotonic=time.monotonic,
+            book, binder, FilterCache(), is_ready=lambda: self.is_ready, policy="binpack", monotonic=time.monotonic,
             metrics=self.metrics, **more,
         )  # fmt: skip
         self.routes = Routes(book, self.verbs, lambda: self.is_ready)

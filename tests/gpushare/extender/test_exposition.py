@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from gpushare import wire
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter import FilterResult
-from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.exposition import MIB, ExtenderExposition, MetricsRoutes, scrape
 from gpushare.extender.extender_metrics import BOUNDS, FAILURES, REASONS, ExtenderMetrics
 from gpushare.kube.reflector import Contact
@@ -70,11 +70,11 @@ class Extender:
 
     def __init__(self) -> None:
         self.now, self.contacts = 100.0, {"nodes": Contact(lists=1), "pods": Contact(lists=1)}
-        self.metrics, self.book, self.verdicts = ExtenderMetrics(lambda: 0), Book(), Verdicts()
+        self.metrics, self.book, self.filter_cache = ExtenderMetrics(lambda: 0), Book(), FilterCache()
         self.exposition = ExtenderExposition(
             self.metrics,
             self.book,
-            self.verdicts,
+            self.filter_cache,
             lambda: self.contacts,
             monotonic=lambda: self.now,
             wall=lambda: 1000.0,
@@ -100,7 +100,7 @@ class Extender:
 
     def refuse(self, name: str, result: FilterResult, request: Request | None = ONE) -> None:
         """A pod that is pending got this answer."""
-        self.verdicts.note(self.wait(name).metadata, request, result, b"", 0)
+        self.filter_cache.note(self.wait(name).metadata, request, result, b"", 0)
 
     def wait(self, name: str, since: int = 0, report: str = "", **spec: Any) -> Pod:
         """A pod of one unit is pending since then; its scheduler reported so."""
@@ -378,7 +378,7 @@ async def served(
 ) -> AsyncIterator[Caller]:
     """A client of the metrics of an extender that knows nothing."""
     metrics = ExtenderMetrics(time.perf_counter_ns)
-    usual = ExtenderExposition(metrics, Book(), Verdicts(), dict, time.monotonic)
+    usual = ExtenderExposition(metrics, Book(), FilterCache(), dict, time.monotonic)
     async with (
         edge(MetricsRoutes(exposition or usual, is_ready)) as url,
         plain_http(url) as http,

@@ -19,7 +19,7 @@ from clusters.api.connection import Answer as HttpAnswer
 from gpushare import wire
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.core.workload import Workload
 from gpushare.extender.follow.controller import Controller
 from gpushare.extender.routes import Routes
@@ -45,7 +45,7 @@ async def extender(api: StubApi, *, ready: bool = True, policy: str = wire.POLIC
         following = asyncio.create_task(controller.run())
         await until(lambda: not ready or controller.is_ready())
         is_ready = controller.is_ready if ready else lambda: False
-        verbs = Verbs(book, binder, Verdicts(), is_ready=is_ready, policy=policy, monotonic=time.monotonic)
+        verbs = Verbs(book, binder, FilterCache(), is_ready=is_ready, policy=policy, monotonic=time.monotonic)
         routes = Routes(book, verbs, is_ready)
         async with edge(routes) as own, plain_http(own) as http:
             yield http
@@ -427,7 +427,7 @@ def routes_on(book: Book) -> Routes:
     )
     binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
     policy = wire.POLICY_BINPACK
-    verbs = Verbs(book, binder, Verdicts(), is_ready=lambda: True, policy=policy, monotonic=time.monotonic)
+    verbs = Verbs(book, binder, FilterCache(), is_ready=lambda: True, policy=policy, monotonic=time.monotonic)
     return Routes(book, verbs, lambda: True)
 
 

@@ -208,9 +208,9 @@ async def test_what_a_running_pod_says_changes_nothing(changes: dict[str, str | 
         bound = node.written("a")
         runs(node.pod("a"))
         change(node, "a", **changes)
-        sight = node.allocator.view.now()
-        assert [one.cards for one in sight.pod_cards if one.uid == "uid-a"] == [frozenset({0})]
-        assert sight.units == {0: 14, 1: 14, 2: 10}
+        snapshot = node.allocator.view.now()
+        assert [one.cards for one in snapshot.pod_cards if one.uid == "uid-a"] == [frozenset({0})]
+        assert snapshot.units == {0: 14, 1: 14, 2: 10}
         async with kept(node):
             await until(lambda: {k: v for k, v in node.written("a").items() if "card-model" not in k} == bound)
         for name in ("other", "last"):

@@ -13,8 +13,8 @@ from gpushare.extender.core.book import Book
 from gpushare.extender.core.decisions import BOUND, Decisions
 from gpushare.extender.core.explain import describe_node, nodes_with_cards
 from gpushare.extender.core.filter import FilterResult
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.core.page_document import MOST_WAITING, Facts, PageDocument
-from gpushare.extender.core.verdicts import Verdicts
 from gpushare.manifests import PodCondition, PodStatus, Presence
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.pod import Request
@@ -28,12 +28,12 @@ class Page:
     """A document over a book."""
 
     def __init__(self, book: Book) -> None:
-        self.book, self.verdicts, self.decisions, self.document = book, Verdicts(), Decisions(), PageDocument()
+        self.book, self.filter_cache, self.decisions, self.document = book, FilterCache(), Decisions(), PageDocument()
 
     def at(self, now: float = 100.0, *, ready: bool = True, ahead: float = 0.0) -> dict[str, Any]:
         """The changes by then; empty if there are none."""
         facts = Facts("1.2", "binpack", ready, CONTACTS, ahead)
-        for _ in self.document.refresh(self.book, self.verdicts, self.decisions, facts, now):
+        for _ in self.document.refresh(self.book, self.filter_cache, self.decisions, facts, now):
             pass
         return json.loads(self.document.changes or b"{}")
 
@@ -48,7 +48,7 @@ class Page:
         if is_there:
             self.book.set_pod(waiting)
         request = Request(units) if units else None
-        self.verdicts.note(waiting.metadata, request, NO_ROOM, b"", 50.5, priority)
+        self.filter_cache.note(waiting.metadata, request, NO_ROOM, b"", 50.5, priority)
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_pods_wait_although_the_extender_was_never_asked(page: Page) -> None:
     gated = pod("gated", "1.5")
     gated.spec.scheduling_gates, gated.spec.scheduler_name = [Presence()], "other"
     held = pod("held", 3)
-    page.verdicts.note(held.metadata, Request(3), FilterResult(["n"], {}, {}), b"", 50.5)
+    page.filter_cache.note(held.metadata, Request(3), FilterResult(["n"], {}, {}), b"", 50.5)
     for one in (refused, gated, held, pod("new", 3), pod("none", 0), pod("bound", 1, on="n", card=0)):
         page.book.set_pod(one)
     page.at(ahead=60.0)
@@ -195,7 +195,7 @@ def test_of_many_waiting_pods_the_most_important_are_listed(page: Page, monkeypa
     monkeypatch.setattr(module, "_PODS_AT_ONCE", 64)
     for number in range(MOST_WAITING + 60):
         page.wait(f"p{number:03}", priority=number == 255)
-    steps = len([*page.document.refresh(page.book, page.verdicts, page.decisions, Facts("", "", True, {}), 1.0)])
+    steps = len([*page.document.refresh(page.book, page.filter_cache, page.decisions, Facts("", "", True, {}), 1.0)])
 
     names = [one.name for one in page.document.waiting]
     assert names == ["p255", *(f"p{number:03}" for number in range(MOST_WAITING - 1))]

@@ -17,10 +17,10 @@ from gpushare.extender.core import page_text as module
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.decisions import NOT_BOUND, Decision, Decisions
 from gpushare.extender.core.filter import FilterResult
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.core.page_document import Facts, PageDocument, WaitingPod
 from gpushare.extender.core.page_text import View, ago, amount, chosen, fragments, freshness, holders, percent, view_of
 from gpushare.extender.core.trends import Point
-from gpushare.extender.core.verdicts import Verdicts
 from gpushare.manifests import ObjectMeta
 from gpushare.model.eviction import FIXED
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
@@ -205,12 +205,12 @@ def test_many_nodes_come_in_pages() -> None:
 
 def test_waiting_pods_and_decisions_are_told() -> None:
     """Why a pod waits, and the last decisions, stand in the page as the server writes it."""
-    book, verdicts, decisions, document = Book(), Verdicts(), Decisions(), PageDocument()
+    book, filter_cache, decisions, document = Book(), FilterCache(), Decisions(), PageDocument()
     book.set_node(node())
     for times, name in ((1, "a"), (2, "b")):
         book.set_pod(pod(name, 9))
         for _ in range(times):
-            verdicts.note(
+            filter_cache.note(
                 ObjectMeta(name, "default", name),
                 Request(9),
                 FilterResult([], {"full": ["n"], "odd": ["m", "o"]}, {}),
@@ -221,7 +221,7 @@ def test_waiting_pods_and_decisions_are_told() -> None:
     decisions.note(60, NOT_BOUND, "ns", "c", "refused")
     decisions.note(50, NOT_BOUND, "ns", "d", "refused")
     facts = Facts("1.2", "spread", True, {"nodes": 60, "pods": None})
-    for _ in document.refresh(book, verdicts, decisions, facts, 100.0):
+    for _ in document.refresh(book, filter_cache, decisions, facts, 100.0):
         pass
     found = fragments(document, View())
 

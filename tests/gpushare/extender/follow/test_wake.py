@@ -13,7 +13,7 @@ import pytest
 from gpushare import wire
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter import FilterResult
-from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.follow.wake import Waker
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
@@ -46,7 +46,7 @@ class Stage:
     api: StubApi
     waker: Waker
     book: Book
-    verdicts: Verdicts
+    filter_cache: FilterCache
     clock: list[float] = field(default_factory=lambda: [0.0])
     told: list[bool] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ class Stage:
         """The pod waits, and was refused just now."""
         self.book.set_pod(pod)
         result = FilterResult([], {wire.REASON_NO_CARD_FITS: ["n"]}, {})
-        self.verdicts.note(pod.metadata, request_of(pod), result, b"", self.clock[0])
+        self.filter_cache.note(pod.metadata, request_of(pod), result, b"", self.clock[0])
 
     async def turn(self, seconds: float) -> list[dict[str, Any]]:
         """So much later: what was written."""
@@ -67,15 +67,15 @@ class Stage:
 @asynccontextmanager
 async def stage() -> AsyncIterator[Stage]:
     """Its API server listens."""
-    api, book, verdicts, clock = StubApi(nodes=[node("n", 8)]), Book(), Verdicts(), [0.0]
+    api, book, filter_cache, clock = StubApi(nodes=[node("n", 8)]), Book(), FilterCache(), [0.0]
     book.set_node(msgspec.convert(node("n", 8), Node))
     async with serve(api) as url, http_pool(url) as http:
         told: list[bool] = []
         waker = Waker(
-            ApiClient(http), book, verdicts, policy="binpack", clock_ns=lambda: 7, monotonic=lambda: clock[0],
+            ApiClient(http), book, filter_cache, policy="binpack", clock_ns=lambda: 7, monotonic=lambda: clock[0],
             on_call=told.append,
         )  # fmt: skip
-        yield Stage(api, waker, book, verdicts, clock, told)
+        yield Stage(api, waker, book, filter_cache, clock, told)
 
 
 async def test_pod_that_would_fit_and_is_not_asked_about_is_called() -> None:
@@ -107,7 +107,7 @@ async def test_no_pod_is_called_that_would_be_refused_or_is_bound() -> None:
         bound.spec.node_name = "n"
         on.book.set_pod(bound)
         assert await on.turn(5) == []
-        assert on.verdicts.of("ns", "bound") is None
+        assert on.filter_cache.of("ns", "bound") is None
 
 
 async def test_a_pod_is_called_once_the_book_has_caught_up() -> None:
@@ -115,7 +115,7 @@ async def test_a_pod_is_called_once_the_book_has_caught_up() -> None:
     async with stage() as on:
         waiting = pod("p", 8)
         result = FilterResult([], {wire.REASON_NO_CARD_FITS: ["n"]}, {})
-        on.verdicts.note(waiting.metadata, request_of(waiting), result, b"", 0)
+        on.filter_cache.note(waiting.metadata, request_of(waiting), result, b"", 0)
         assert [call for _ in range(3) for call in await on.turn(10)] == []
         on.book.set_pod(waiting)
         assert len(await on.turn(1)) == 1

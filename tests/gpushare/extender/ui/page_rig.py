@@ -15,7 +15,7 @@ import msgspec
 from gpushare import wire
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.verdicts import Verdicts
+from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.routes import Routes
 from gpushare.extender.ui.live_page import LivePage
 from gpushare.extender.verbs import Verbs
@@ -75,11 +75,13 @@ class Extender:
 async def extender(*, has_page: bool = True, api: StubApi | None = None) -> AsyncIterator[Extender]:
     """Two nodes: n1 with two healthy cards of 14 units, and n2 with a sick card."""
     async with serve(api or StubApi()) as address, http_pool(address) as to_api:
-        book, verdicts = Book(), Verdicts()
+        book, filter_cache = Book(), FilterCache()
         binder = Binder(ApiClient(to_api), book, clock_ns=time.time_ns, monotonic=time.monotonic)
-        verbs = Verbs(book, binder, verdicts, is_ready=lambda: one.ready, policy="binpack", monotonic=time.monotonic)
+        verbs = Verbs(
+            book, binder, filter_cache, is_ready=lambda: one.ready, policy="binpack", monotonic=time.monotonic
+        )
         page = LivePage(
-            book, verdicts, verbs.decisions, policy="binpack", is_ready=lambda: one.ready, monotonic=time.monotonic,
+            book, filter_cache, verbs.decisions, policy="binpack", is_ready=lambda: one.ready, monotonic=time.monotonic,
             contacts=lambda: {"nodes": Contact(time.monotonic(), 1), "pods": Contact()},
         )  # fmt: skip
         one = Extender(book, verbs, page)

@@ -1,6 +1,6 @@
 """The last answer for each pod that waits: to explain it, and to see which pod would now get a card.
 
-Only the newest verdicts are kept node by node; of older ones how many nodes gave which reason.
+Only the newest answers are kept node by node; of older ones how many nodes gave which reason.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENDED: Final = (State.BOUND, State.GONE)
 
 
 @dataclass(slots=True)
-class Verdict:
+class CachedAnswer:
     """The last answer for one pod. Times are seconds of a monotonic clock.
 
     ``request`` is None if the pod's annotations make no sense. ``reason`` is why the pod waits, "" if a node held it;
@@ -72,25 +72,25 @@ class Verdict:
         return len(nodes) <= NODES_COMPARED and not self.tried.issuperset(nodes)
 
 
-def reason_of_wait(wait: Wait, verdict: Verdict | None) -> str | None:
+def reason_of_wait(wait: Wait, cached: CachedAnswer | None) -> str | None:
     """Why a pod waits, in words that do not depend on the pod; None if a node held it and its bind is under way.
 
     Many pods never reach the extender, because kube-scheduler refuses each node first, for example by the node's sum.
     """
     if wait.is_gated:
         return GATED
-    if verdict is not None and not verdict.fitting:
-        return verdict.reason
+    if cached is not None and not cached.fitting:
+        return cached.reason
     if wait.reason:
         return BY_SCHEDULER
-    return UNREPORTED if verdict is None else None
+    return UNREPORTED if cached is None else None
 
 
-class Verdicts:
+class FilterCache:
     """By pod, those first that were asked for longest ago."""
 
     def __init__(self) -> None:
-        self._by_uid: OrderedDict[str, Verdict] = OrderedDict()
+        self._by_uid: OrderedDict[str, CachedAnswer] = OrderedDict()
         # Bytes of each answer that is kept, and of all.
         self._detailed: OrderedDict[str, int] = OrderedDict()
         self._bytes = 0
@@ -114,7 +114,7 @@ class Verdicts:
         fitting = len(result.fitting)
         # The pod's identity alone: there may be thousands, and its annotations may be large.
         identity = ObjectMeta(metadata.name, metadata.namespace, uid)
-        self._by_uid[uid] = Verdict(
+        self._by_uid[uid] = CachedAnswer(
             identity, request, now, times, fitting, result.reason, reasons, answer, priority, patience, now, tried
         )
         self._bytes += len(answer) - self._detailed.pop(uid, 0)
@@ -129,34 +129,34 @@ class Verdicts:
         if self._by_uid.pop(uid, None) is not None:
             self._bytes -= self._detailed.pop(uid, 0)
 
-    def by_uid(self, uid: str) -> Verdict | None:
+    def by_uid(self, uid: str) -> CachedAnswer | None:
         """That of this very pod."""
         return self._by_uid.get(uid)
 
-    def of(self, namespace: str, name: str) -> Verdict | None:
+    def of(self, namespace: str, name: str) -> CachedAnswer | None:
         """The newest of a pod of this name."""
-        for verdict in reversed(self._by_uid.values()):
-            if verdict.metadata.name == name and verdict.metadata.namespace == namespace:
-                return verdict
+        for cached in reversed(self._by_uid.values()):
+            if cached.metadata.name == name and cached.metadata.namespace == namespace:
+                return cached
         return None
 
     def due(
         self, now: float, fate_of: Callable[[ObjectMeta], Fate], most: int, passed_over: Set[str] = frozenset()
-    ) -> Sequence[Verdict]:
+    ) -> Sequence[CachedAnswer]:
         """Pods that were refused everywhere and have waited long enough for a first call, at most ``most``.
 
         A pod that is bound or gone is dropped. One that our watch does not show yet is kept for some minutes: it may have been
         refused only because our book was behind the scheduler's. ``passed_over`` are uids that are not asked for this time.
         """
-        found: list[Verdict] = []
-        for uid, verdict in tuple(self._by_uid.items()):
-            if uid in passed_over or now - verdict.waits_since < FIRST_PATIENCE:
+        found: list[CachedAnswer] = []
+        for uid, cached in tuple(self._by_uid.items()):
+            if uid in passed_over or now - cached.waits_since < FIRST_PATIENCE:
                 continue
-            state = fate_of(verdict.metadata).state
-            if state in _ENDED or (state is State.UNKNOWN and now - verdict.asked_at >= LAST_PATIENCE):
+            state = fate_of(cached.metadata).state
+            if state in _ENDED or (state is State.UNKNOWN and now - cached.asked_at >= LAST_PATIENCE):
                 self.drop(uid)
-            elif state is State.PENDING and not verdict.fitting and verdict.request is not None:
-                found.append(verdict)
+            elif state is State.PENDING and not cached.fitting and cached.request is not None:
+                found.append(cached)
                 if len(found) == most:
                     break
         return found

@@ -1,0 +1,248 @@
+"""Promises of gpushare.extender.core.filter_cache."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpushare.bounds import Bound
+from gpushare.extender.core import filter_cache as module
+from gpushare.extender.core.filter import FilterResult
+from gpushare.extender.core.filter_cache import (
+    FIRST_PATIENCE,
+    LAST_PATIENCE,
+    NODES_COMPARED,
+    CachedAnswer,
+    FilterCache,
+    reason_of_wait,
+)
+from gpushare.extender.core.reservations import Fate, State
+from gpushare.manifests import ObjectMeta
+from gpushare.model.pod import Request
+from gpushare.model.waiting import Wait
+
+PENDING = Fate(State.PENDING)
+HELD = FilterResult(["a"], {}, {})
+REFUSED = FilterResult([], {"full": ["a", "b"]}, {"small": ["c"]})
+
+
+def pod(name: str, uid: str = "") -> ObjectMeta:
+    """A pod of namespace ns."""
+    return ObjectMeta(name=name, namespace="ns", uid=uid or f"uid-{name}")
+
+
+def due(filter_cache: FilterCache, now: float, *pending: str, most: int = 9, others: State = State.BOUND) -> list[str]:
+    """Names of those that are due."""
+    found = filter_cache.due(now, lambda metadata: PENDING if metadata.name in pending else Fate(others), most)
+    return [one.metadata.name for one in found]
+
+
+def test_the_last_answer_is_kept_with_how_often_was_asked() -> None:
+    """By the pod's name; a pod re-created under it is another."""
+    filter_cache = FilterCache()
+    filter_cache.note(pod("p", "old"), Request(3), REFUSED, b"", 1)
+    filter_cache.note(pod("p"), Request(3), REFUSED, b"", 2)
+    filter_cache.note(pod("p"), Request(3), FilterResult(["a"], {}, {}), b"fits", 3)
+    found = filter_cache.of("ns", "p")
+
+    assert found == CachedAnswer(pod("p"), Request(3), 3, 2, 1, "", {}, b"fits", 0, FIRST_PATIENCE, 3)
+    assert (filter_cache.of("ns", "q"), filter_cache.of("other", "p")) == (None, None)
+    assert (filter_cache.by_uid("uid-p"), filter_cache.by_uid("p")) == (found, None)
+    filter_cache.note(pod("p"), None, REFUSED, b"no", 4, priority=7)
+    reasons = {"full": 2, "small": 1}
+    assert filter_cache.of("ns", "p") == CachedAnswer(
+        pod("p"), None, 4, 3, 0, "full", reasons, b"no", 7, FIRST_PATIENCE, 4
+    )
+
+
+def test_a_new_node_is_a_reason_to_call_soon() -> None:
+    """A node of the last call waits for the longer patience, and so do nodes that are too many to be compared."""
+    filter_cache = FilterCache()
+    filter_cache.note(pod("p"), Request(3), REFUSED, b"", 0)
+    cached = filter_cache.of("ns", "p")
+    assert cached is not None
+    names = [str(at) for at in range(NODES_COMPARED)]
+    cached.called(["0"], 100)
+
+    assert [cached.may_be_called(["0"], now) for now in (109, 110)] == [False, True]
+    assert [cached.may_be_called(names, now) for now in (104, 105)] == [False, True]
+    assert [cached.may_be_called([*names, "more"], now) for now in (109, 110)] == [False, True]
+    cached.called(["0"], 200)
+    assert (cached.patience, cached.tried) == (20, {"0"})
+    cached.called(["0", "1"], 300)
+    assert (cached.patience, cached.tried, cached.waits_since) == (10, {"0", "1"}, 300)
+
+
+def test_pod_is_due_if_refused_everywhere_and_not_asked_about() -> None:
+    """A refused pod is due once its scheduler had the time to ask again, and each question about it starts that time again."""
+    filter_cache = FilterCache()
+    filter_cache.note(pod("refused"), Request(3), REFUSED, b"", 0)
+    filter_cache.note(pod("fits"), Request(3), FilterResult(["a"], {}, {}), b"", 0)
+    filter_cache.note(pod("nonsense"), None, REFUSED, b"", 0)
+    everybody = ("refused", "fits", "nonsense")
+
+    assert due(filter_cache, FIRST_PATIENCE - 0.1, *everybody) == []
+    assert due(filter_cache, FIRST_PATIENCE, *everybody) == ["refused"]
+    filter_cache.note(pod("refused"), Request(3), REFUSED, b"", FIRST_PATIENCE)
+    assert due(filter_cache, FIRST_PATIENCE + 1, *everybody) == []
+
+
+def test_pod_called_in_vain_is_called_less_and_less_often() -> None:
+    """A pod that was called in vain is called less and less often, also if the scheduler asks for it in between."""
+    filter_cache = FilterCache()
+    filter_cache.note(pod("p"), Request(3), REFUSED, b"", 0)
+    now, waits = 0.0, []
+    for _ in range(9):
+        (one,) = filter_cache.due(now + LAST_PATIENCE, lambda _: PENDING, 9)
+        waits.append(one.patience)
+        now += LAST_PATIENCE
+        one.called(["a"], now)
+        filter_cache.note(pod("p"), Request(3), REFUSED, b"", now)
+
+    assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+
+
+@pytest.mark.parametrize("state", [State.BOUND, State.GONE])
+def test_a_pod_that_waits_no_more_is_forgotten(state: State) -> None:
+    """A pod that is bound or gone is forgotten as soon as its turn comes."""
+    filter_cache = FilterCache()
+    filter_cache.note(pod("ended"), Request(3), REFUSED, b"", 0)
+    assert due(filter_cache, 10, others=state) == []
+
+    assert (len(filter_cache), filter_cache.of("ns", "ended")) == (0, None)
+
+
+def test_a_pod_that_the_watch_will_show_is_not_forgotten() -> None:
+    """A watch that is behind shows the pod minutes later: until then it is not called, and then it is."""
+    filter_cache = FilterCache()
+    filter_cache.note(pod("p"), Request(3), REFUSED, b"", 50)
+    assert due(filter_cache, LAST_PATIENCE + 49, others=State.UNKNOWN) == []
+    assert due(filter_cache, LAST_PATIENCE + 49, "p") == ["p"]
+    assert due(filter_cache, LAST_PATIENCE + 50, others=State.UNKNOWN) == []
+
+    assert len(filter_cache) == 0
+
+
+def test_longest_waiting_pods_come_first_a_few_at_a_time() -> None:
+    """A turn is short."""
+    filter_cache = FilterCache()
+    for name in "abcd":
+        filter_cache.note(pod(name), Request(3), REFUSED, b"", 0)
+    filter_cache.note(pod("a"), Request(3), REFUSED, b"", 1)
+
+    assert due(filter_cache, 10, *"abcd", most=2) == ["b", "c"]
+
+
+def test_who_is_passed_over_leaves_room_for_others() -> None:
+    """A pod that is passed over leaves room for the others, so that all get their turn in the end."""
+    filter_cache = FilterCache()
+    for name in ("a", "b", "c"):
+        filter_cache.note(pod(name), Request(3), REFUSED, b"", 0)
+
+    assert [found.metadata.name for found in filter_cache.due(10, lambda _: PENDING, 1, {"uid-a", "uid-c"})] == ["b"]
+
+
+def test_only_the_newest_verdicts_are_kept_node_by_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest answers are kept node by node. The others keep only the number of nodes for each reason, to save memory."""
+    monkeypatch.setattr(module, "ANSWERS_KEPT", Bound("answers", 7, "bytes"))
+    filter_cache = FilterCache()
+    for name in "abc":
+        filter_cache.note(pod(name), Request(3), REFUSED, b"abc", 0)
+    filter_cache.note(pod("b"), Request(3), REFUSED, b"abc", 1)
+    found = {name: filter_cache.of("ns", name) for name in "abc"}
+
+    assert {name: one is not None and one.answer is not None for name, one in found.items()} == {
+        "a": False,
+        "b": True,
+        "c": True,
+    }
+    assert found["a"] is not None
+    assert found["a"].reasons == {"full": 2, "small": 1}
+
+
+def test_the_size_of_what_is_kept_stays_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a pod that waits no more had its answer still, or not."""
+    monkeypatch.setattr(module, "ANSWERS_KEPT", Bound("answers", 8, "bytes"))
+    filter_cache = FilterCache()
+    for name in "abc":
+        filter_cache.note(pod(name), Request(3), REFUSED, b"abc", 0)
+    filter_cache.drop("uid-a")
+    filter_cache.note(pod("d"), Request(3), REFUSED, b"abc", 0)
+    assert [_kept(filter_cache, name) for name in "bcd"] == [None, b"abc", b"abc"]
+    filter_cache.drop("uid-d")
+    filter_cache.note(pod("e"), Request(3), REFUSED, b"abcde", 0)
+
+    assert [_kept(filter_cache, name) for name in "bce"] == [None, b"abc", b"abcde"]
+
+
+def _kept(filter_cache: FilterCache, name: str) -> bytes | None:
+    found = filter_cache.of("ns", name)
+    assert found is not None
+    return found.answer
+
+
+def test_only_so_many_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that was asked for longest ago goes."""
+    monkeypatch.setattr(module, "MOST_PODS", 2)
+    filter_cache = FilterCache()
+    for name in "abc":
+        filter_cache.note(pod(name), Request(3), REFUSED, b"", 0)
+
+    assert [filter_cache.of("ns", name) is None for name in "abc"] == [True, False, False]
+    filter_cache.drop("uid-b")
+    filter_cache.drop("uid-b")
+    assert len(filter_cache) == 1
+
+
+def test_a_pod_that_was_refused_everywhere_has_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that was refused everywhere has one reason, also once its nodes are forgotten. A pod that fits a node has none."""
+    monkeypatch.setattr(module, "ANSWERS_KEPT", Bound("answers", 1, "bytes"))
+    filter_cache = FilterCache()
+    filter_cache.note(pod("old"), Request(3), REFUSED, b"a", 0)
+    filter_cache.note(pod("fits"), Request(3), FilterResult(["a"], {"full": ["b"]}, {}), b"a", 0)
+    filter_cache.note(pod("small"), Request(3), FilterResult([], {}, {"small": ["c"]}), b"abc", 0)
+    found = [filter_cache.of("ns", name) for name in ("old", "fits", "small")]
+
+    assert [one and (one.answer, one.reason) for one in found] == [(None, "full"), (None, ""), (b"abc", "small")]
+
+
+@pytest.mark.parametrize(
+    ("gated", "report", "answer", "reason"),
+    [
+        (True, "SchedulingGated", None, "scheduling gates"),
+        (True, "", REFUSED, "scheduling gates"),
+        (False, "Unschedulable", REFUSED, "full"),
+        (False, "", REFUSED, "full"),
+        (False, "Unschedulable", None, "refused by its scheduler"),
+        (False, "SchedulerError", HELD, "refused by its scheduler"),
+        (False, "", None, "no report of its scheduler"),
+        (False, "", HELD, None),
+    ],
+    ids=["gated", "gated again", "refused", "just refused", "never asked", "bind failed", "new", "being bound"],
+)
+def test_a_pod_waits_for_one_reason(gated: bool, report: str, answer: FilterResult | None, reason: str | None) -> None:
+    """Its gates come first, then the extender's last answer, then the report of its scheduler."""
+    filter_cache = FilterCache()
+    if answer is not None:
+        filter_cache.note(pod("p"), Request(3), answer, b"", 0)
+
+    assert reason_of_wait(Wait(None, gated, "s", report, ""), filter_cache.of("ns", "p")) == reason
+
+
+def test_a_verdict_keeps_no_annotations() -> None:
+    """Thousands of pods are remembered, and an author may write 256 KiB of them for each."""
+    filter_cache = FilterCache()
+    filter_cache.note(ObjectMeta("p", "ns", "uid-p", annotations={"a": "x" * 250_000}), Request(3), REFUSED, b"", 0)
+    found = filter_cache.of("ns", "p")
+
+    assert found is not None
+    assert found.metadata == ObjectMeta("p", "ns", "uid-p")
+
+
+def test_answers_are_kept_by_their_size() -> None:
+    """A question may name few nodes by long names, so nodes are not what is counted."""
+    filter_cache = FilterCache()
+    for at in range(40):
+        filter_cache.note(pod(str(at)), Request(3), REFUSED, bytes(2**20), 0)
+    kept = [filter_cache.of("ns", str(at)) for at in range(40)]
+
+    assert sum(len(one.answer or b"") for one in kept if one is not None) == 32 * 2**20
