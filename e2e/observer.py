@@ -366,13 +366,18 @@ def _json(text: bytes | str) -> Any:
 
 
 async def ensure_open(api: ApiClient, namespace: str) -> None:
-    """Create the namespace unless it is there, and wait until it takes pods: a controller makes their ServiceAccount."""
+    """Create the namespace unless it is there, and wait until it takes pods: a controller makes their ServiceAccount.
 
-    async def accounts() -> list[str]:
-        return [str(account["metadata"]["name"]) for account in await api.list(SERVICE_ACCOUNTS, namespace)]
+    One that is being deleted is created again when it has gone.
+    """
 
-    await api.ensure_namespace(namespace)
-    await eventually(accounts, lambda names: "default" in names, f"{namespace} has its ServiceAccount")
+    async def is_open() -> bool:
+        await api.ensure_namespace(namespace)
+        phases = {one["metadata"]["name"]: one["status"].get("phase") for one in await api.list(NAMESPACES)}
+        accounts = [account["metadata"]["name"] for account in await api.list(SERVICE_ACCOUNTS, namespace)]
+        return phases.get(namespace) == "Active" and "default" in accounts
+
+    await eventually(is_open, bool, f"{namespace} is active and has its ServiceAccount")
 
 
 @contextlib.asynccontextmanager

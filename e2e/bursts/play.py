@@ -277,9 +277,10 @@ class Player:
         return await self._pods(), await self._cluster.api.list(NODES)
 
     async def sizes(self) -> Sizes:
-        """The cards of these clusters do not change."""
+        """Of the nodes of its bursts; their cards do not change."""
         if not self._known:
-            self._known = await self.observer.sizes()
+            sizes = await self.observer.sizes()
+            self._known = {node: sizes[node] for node in self.nodes}
         return self._known
 
     async def _is_held(self) -> bool:
