@@ -129,13 +129,14 @@ for _type in (JSON_PATCH, MERGE, STRATEGIC):
     ]
 
 
+@pytest.mark.promise("G1-13")
 @each(_CASES)
 async def test_what_a_patch_does(bare: Both, asks: list[Ask]) -> None:
     """A patch merges, replaces or edits maps and lists as its type demands."""
     await compare(bare, *asks)
 
 
-@pytest.mark.promise("API-007")
+@pytest.mark.promise("API-007", "G1-13")
 async def test_annotations_by_each_type(bare: Both) -> None:
     """Annotations are patched as extenders and device plugins do it: by name, with a null, below a parent that is not there."""
     await compare(

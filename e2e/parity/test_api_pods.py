@@ -295,6 +295,7 @@ _STATUS: Final[Cases] = {
 }
 
 
+@pytest.mark.promise("G1-11")
 @each(_STATUS)
 async def test_a_status_is_written_apart(bare: Both, asks: list[Ask]) -> None:
     """A pod's status and the rest of it are each written through their own path."""

@@ -126,6 +126,7 @@ async def test_a_stale_write_of_a_pod_or_node(bare: Both, plural: str, name: str
     )
 
 
+@pytest.mark.promise("G1-01")
 async def test_each_write_has_a_version_of_its_own(bare: Both) -> None:
     """Versions only grow, over all kinds, and a list is as new as the newest write."""
 
