@@ -139,7 +139,7 @@ async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(
         await site.shows(mem=total, count="1", slot="48")
 
 
-@pytest.mark.parametrize("timings", [Timings().scaled(0.02)], ids=["fifty times as fast"])
+@pytest.mark.parametrize("timings", [Timings().scaled(0.04)], ids=["25 times as fast"])
 async def test_a_kubelet_that_forgets_by_itself_is_enough(site: Site, target: Target, slots_target: Target) -> None:
     """A kubelet without pods lets go of the memory five minutes after its plugin has gone, so no person has to act."""
     async with site.serving(target, site.offers_memory):
