@@ -34,8 +34,6 @@ _FIRST: Final = (
     "e2e/migration/",
     "tests/load/",
     "e2e/scenarios/test_restarts.py",
-    "e2e/scenarios/test_churn.py",
-    "e2e/scenarios/test_burst.py",
     "e2e/faults/",
     # Cases mostly wait, unit tests compute: these fill the processors to the end.
     "e2e/",
