@@ -53,6 +53,11 @@ def gpu_pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
+def gated(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """The pod with a gate: a scheduler passes over it until the gate is gone."""
+    return {**pod, "spec": {**pod["spec"], "schedulingGates": [{"name": "example.com/gate"}]}}
+
+
 def controller(kind: str, name: str, spec: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A controller of ``apps/v1`` whose pods have this spec; ``more`` are fields of the controller's own spec."""
     labels = {"app": name}

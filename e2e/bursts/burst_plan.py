@@ -21,27 +21,18 @@ NAMESPACES: Final = ("bursts", "bursts-2")
 URGENT: Final = "bursts-urgent"
 # Amounts of one container, in units of a GiB; small and large ones, so that cards fill in many ways. A card's size is one, too.
 _AMOUNTS: Final = (1, 1, 2, 2, 3, 4, 5, 7, 9)
-# One pod of a burst may wish for so many units on each of two cards. No other container asks for their sum: a plugin that took
-# one for the other could exchange nothing.
+# One pod of a burst may wish for 8 units on one card and 3 on another. No other container asks for 11 units: the plugin cannot
+# exchange such a pod with one on a single card.
 _SPLIT_UNITS: Final = (8, 3)
 # The chance that a pod has one more init container or sidecar, and that a plugin, a kubelet or the extender restarts in a step.
 _INIT, _PLUGIN, _KUBELET, _EXTENDER = 0.3, 0.04, 0.02, 0.05
-# The chances of the other parts: of a plain container, of a pod that ends by itself or that its node loses, and of a step in a gap.
-_PLAIN, _ENDS, _LOST, _URGENT, _MARKED, _FORGED, _SPLIT, _ELSEWHERE, _GAP = (
-    0.2,
-    0.12,
-    0.1,
-    0.2,
-    0.3,
-    0.15,
-    0.2,
-    0.3,
-    0.2,
-)
+# The chances of a plain container, of each trait of a pod, and of a step in a gap.
+_PLAIN, _GAP, _SPLIT = 0.2, 0.2, 0.2
+_ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE = 0.12, 0.1, 0.2, 0.3, 0.15, 0.3
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
-# Seconds after which a container that ends by itself does so.
+# Seconds after which a container of such a pod ends.
 _ENDS_AFTER: Final = 0.3
 # The memory that a container holds for each unit that it asks for, in MiB: less than it may, as a driver keeps some for itself.
 HELD_MIB_PER_UNIT: Final = 960
@@ -62,10 +53,10 @@ POD_LABEL: Final = "burst-pod"
 class PodPlan:
     """One pod: units of each of its containers, 0 for none.
 
-    ``inits`` are units of each init container, and whether it is a sidecar. ``called`` is the name of its object, which another
-    pod may have in another namespace, or had before. ``ends`` is the phase in which it ends by itself; one that ``is_lost`` has
-    the phase Unknown in the end; one that ``is_marked`` bears what another program has written, and one that ``is_forged`` a
-    booking of its author's. ``split`` are the units that it wishes for on each of several cards.
+    ``inits`` are units of each init container, and whether it is a sidecar. ``called`` names its object. Another namespace may
+    have a pod of that name, and so may an earlier pod. ``ends`` is the phase in which it ends. One that ``is_lost`` has the
+    phase Unknown after the burst. One that ``is_marked`` has metadata of another program, and one that ``is_forged`` a booking that
+    its author wrote. ``split`` are the units that it wishes for on each of several cards.
     """
 
     name: str
@@ -169,7 +160,7 @@ class Burst:
         return Burst(seed, tuple(_reduced(step, parts) for step in self.steps)) if parts else self
 
 
-# What may be left out of a burst, and what is there instead: fields of its steps, and of its pods.
+# Each kind of part that may be left out, with the fields of steps and of pods that replace it.
 _OF_STEPS: Final[Mapping[str, Mapping[str, Any]]] = {
     "gaps": {"is_gap": False},
     "extender": {"restart_extender": False},
@@ -204,7 +195,7 @@ def make_burst(
     amounts = (
         [sizes[0] // 2 + rng.randint(1, 2)] if are_twins else rng.sample(known, min(len(known), rng.randint(1, 3)))
     )
-    # Many small bursts and few large ones, but where there are many cards to fill.
+    # Many small bursts and few large ones, and the reverse on nodes with many cards to fill.
     count = (max if is_large else min)(rng.randint(FEWEST_PODS, most_pods), rng.randint(FEWEST_PODS, most_pods))
     names = [f"p{number:02}" for number in range(count)]
     pods = [PodPlan(name, (amounts[0],)) if are_twins else _pod(rng, name, amounts, sizes[-1]) for name in names]

@@ -32,7 +32,7 @@ from e2e.site.node_cards import amount
 from e2e.target_capabilities import options_known
 
 _NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bursts.yaml"
-# So many bursts, one after the other, have a world together.
+# The number of consecutive bursts that share a world.
 BURSTS_OF_A_WORLD: Final = 3
 # Against a burst that fails each time: how long it is made smaller, and how long each try may take to settle.
 _SMALLER_SECONDS: Final = 120.0
@@ -159,7 +159,7 @@ async def smallest(burst: Burst, fails: Callable[[Burst], Awaitable[bool]], seco
 
 
 async def _furnish(cluster: Cluster, world: Sequence[NodePlan]) -> None:
-    """What others have in a world: their words on its nodes, and a class of pods."""
+    """Write the metadata of another program on the nodes, and create the class of urgent pods."""
     for node in world:
         await cluster.api.patch(NODES, node.name, {"metadata": FOREIGN}, content_type=MERGE_PATCH)
         await cluster.api.patch(

@@ -146,7 +146,7 @@ def book_is_whole(state: State, entry: Entry) -> Iterator[Finding]:
 
 
 def lost_marks(item: Mapping[str, Any]) -> list[str]:
-    """What another program wrote on a pod or a node, and is gone."""
+    """Metadata of another program that is gone from a pod or a node."""
     metadata = item["metadata"]
     return [f"{metadata['name']}: another's {mark} has gone" for mark in sorted(_marks(FOREIGN) - _marks(metadata))]
 
@@ -159,7 +159,7 @@ def _marks(metadata: Mapping[str, Any]) -> set[str]:
 
 
 def lost_resource(node: Mapping[str, Any]) -> list[str]:
-    """What another program offers on a node beside cards, and is gone."""
+    """The resource of another program, if it is gone from a node."""
     amount = (node["status"].get("capacity") or {}).get(FOREIGN_RESOURCE)
     return [] if amount == FOREIGN_AMOUNT else [f"{node['metadata']['name']}: {FOREIGN_RESOURCE} is {amount}"]
 
@@ -180,7 +180,7 @@ def wrong_rows(
 
 
 def _has_ended(pod: Mapping[str, Any]) -> bool:
-    """Has it ended as it does by itself?"""
+    """Has it ended in its planned phase, without a reason of the kubelet?"""
     status = pod["status"]
     return status.get("phase") == pod["metadata"]["labels"][ENDS_LABEL] and not status.get("reason")
 

@@ -16,6 +16,7 @@ from clusters.api.waiting import NotReachedError, eventually, until_next_look
 from clusters.local_cluster import LocalCluster
 from clusters.provider import EXTENDER
 from e2e import spec
+from e2e.builders import gated
 from e2e.bursts.burst_plan import POD_LABEL, Burst, Step
 from e2e.bursts.judge import (
     book_is_whole,
@@ -122,7 +123,7 @@ class Player:
         await eventually(self._is_held, lambda held: not held, "no process holds a card")
 
     async def _steps(self, burst: Burst) -> list[str]:
-        """What is wrong around the gaps."""
+        """Play all steps; the findings of the gaps."""
         found: list[str] = []
         expected, restarts = frozenset[str](), list[asyncio.Task[None]]()
         busy: dict[str, asyncio.Lock] = {program: asyncio.Lock() for program in (*self.nodes, EXTENDER)}
@@ -197,7 +198,7 @@ class Player:
         await self._cluster.launch(EXTENDER)
 
     async def _lose(self, burst: Burst) -> None:
-        """The nodes of some pods are lost, as a node controller of old said; the containers run on."""
+        """Set some pods to phase Unknown, as old node controllers did for a lost node; their containers run on."""
         lost = {name for name, pod in burst.staying.items() if pod.is_lost}
         for pod in await self._pods():
             if pod["metadata"]["labels"][POD_LABEL] in lost and is_running(pod):
@@ -277,7 +278,7 @@ class Player:
         return await self._pods(), await self._cluster.api.list(NODES)
 
     async def sizes(self) -> Sizes:
-        """Of the nodes of its bursts; their cards do not change."""
+        """Units of each card of the nodes of its bursts, read once: they do not change."""
         if not self._known:
             sizes = await self.observer.sizes()
             self._known = {node: sizes[node] for node in self.nodes}
@@ -303,11 +304,6 @@ class Player:
 
     def _repairs(self) -> int:
         return sum(len(_REPAIR.findall(self._cluster.log(_PROGRAM, node))) for node in self.nodes)
-
-
-def gated(pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod, which the scheduler passes over until its gates are gone."""
-    return pod | {"spec": pod["spec"] | {"schedulingGates": [{"name": "example.com/gap"}]}}
 
 
 async def _alone(busy: asyncio.Lock, work: Awaitable[None]) -> None:

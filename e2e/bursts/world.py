@@ -1,4 +1,4 @@
-"""The nodes on which bursts play: they follow from a seed where kubelets are stand-ins, and are given where they are real. Pure."""
+"""The nodes on which bursts play on stand-in kubelets, by a seed. Real kubelets have given nodes. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from e2e import spec
 from fake_nvml.card_models import catalogue
 from fake_nvml.fake_nvml_errors import CatalogueError
 
-# What another program has written on nodes and pods. It stays, whatever ours write.
+# Metadata of another program on nodes and pods. Our programs must leave it as it is.
 FOREIGN: Final[Mapping[str, Any]] = {
     "annotations": {"example.com/note": "of another, ALIYUN_COM_GPU_MEM_IDX: 7"},
     "labels": {"example.com/team": "another"},

@@ -11,7 +11,7 @@ from clusters.api.resources import PODS
 from clusters.api.waiting import eventually, until
 from clusters.targets import Target
 from e2e import spec
-from e2e.builders import gpu_pod
+from e2e.builders import gated, gpu_pod
 from e2e.checkers.pod_requests import card_of
 from e2e.extender.extender_stage import ExtenderStage
 from e2e.observer import Observer
@@ -54,22 +54,23 @@ async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderStage) -
 @pytest.mark.promise("D20")
 async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> None:
     """Gated, bound elsewhere, being deleted, or another of its name: with a reason; nothing is booked or written (D20)."""
-    gated = stage.pod("gated", 3)
-    gated["spec"]["schedulingGates"] = [{"name": "example.com/gate"}]
+    waiting = gated(stage.pod("gated", 3))
     left = stage.pod("left", 3)
     left["metadata"]["finalizers"] = ["example.com/stay"]
-    gated, bound, left = await stage.create(gated, stage.pod("bound", 2), left)
+    waiting, bound, left = await stage.create(waiting, stage.pod("bound", 2), left)
     assert await stage.bind(bound, "a2") == ""
     await stage.observer.delete("left", 0)
     stranger = {"metadata": {"name": "gated", "uid": "11111111-2222-3333-4444-555555555555"}}
-    said = [await stage.bind(pod, node) for pod, node in ((gated, "a1"), (bound, "a1"), (left, "a1"), (stranger, "a1"))]
+    said = [
+        await stage.bind(pod, node) for pod, node in ((waiting, "a1"), (bound, "a1"), (left, "a1"), (stranger, "a1"))
+    ]
     await stage.api.patch(PODS, "left", {"metadata": {"finalizers": None}}, stage.namespace)
 
     assert all(said), said
     changed = {
         key: value
         for key, value in (await stage.observer.pod("gated"))["metadata"].items()
-        if value != gated["metadata"].get(key)
+        if value != waiting["metadata"].get(key)
     }
     assert changed == {}
     await stage.used("a1", 0)

@@ -12,7 +12,7 @@ from clusters.api.api_client import Object
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import eventually, until
 from e2e import spec
-from e2e.builders import JOB, gpu_pod
+from e2e.builders import JOB, gated, gpu_pod
 from e2e.bursts.judge import is_running, is_turned_away
 from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer
@@ -53,9 +53,7 @@ async def bind_while_kubelet_is_away(observer: Observer, *names: str) -> list[in
     await cluster.kill("kubelet", NODE)
     try:
         for name in names:
-            gated = gpu_pod(name, 9, node=NODE)
-            gated["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
-            await observer.create(gated)
+            await observer.create(gated(gpu_pod(name, 9, node=NODE)))
             # Ages have the resolution of a second.
             await asyncio.sleep(1.1)
         for name in reversed(names):
