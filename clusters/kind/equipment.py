@@ -98,6 +98,14 @@ def _archive(images: program_images.ProgramImages, folder: Path, environment: Ma
 
 def forget_old(folder: Path, kept: int) -> None:
     """Remove what was used longest ago; the newest and ``kept`` more stay."""
-    by_age = sorted(folder.glob("*.tar"), key=lambda path: path.stat().st_mtime, reverse=True)
+    by_age = sorted(folder.glob("*.tar"), key=_used_at, reverse=True)
     for path in by_age[kept + 1 :]:
         path.unlink(missing_ok=True)
+
+
+def _used_at(path: Path) -> float:
+    """When a file was written, in seconds since 1970; 0 if another process has removed it."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

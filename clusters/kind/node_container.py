@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import glob
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -68,11 +69,17 @@ class NodeContainer:
 
     def read_logs(self, pods: str) -> str:
         """The logs of pods with this beginning of ``namespace_name``, each line as the runtime keeps it; "" if there are none."""
-        return "".join(path.read_text(errors="replace") for path in self.log_files(pods))
+        found = []
+        for path in self.log_files(pods):
+            with contextlib.suppress(FileNotFoundError):  # the kubelet has removed it since
+                found.append(path.read_text(errors="replace"))
+        return "".join(found)
 
     def log_files(self, pods: str) -> list[Path]:
         """The files of these logs, as they are now."""
-        return sorted(self._logs.glob(f"{pods}*/*/*.log"))
+        # A Path's own glob ends with FileNotFoundError if the kubelet removes a pod's folder meanwhile.
+        pattern = f"{glob.escape(str(self._logs))}/{pods}*/*/*.log"
+        return sorted(map(Path, glob.glob(pattern)))  # noqa: PTH207  # see above
 
 
 async def docker(environment: Mapping[str, str], *arguments: str) -> str:

@@ -180,7 +180,10 @@ def _shortened(text: str, longest: int = _LONGEST) -> str:
 
 
 def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _tail(paths: Iterable[Path], begun: Mapping[Path, int]) -> str:
