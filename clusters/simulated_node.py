@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,8 @@ from clusters.targets import Target
 from fake_nvml import sysfs
 from fake_nvml.box import Box
 from fake_nvml.fake_nvml_errors import FakeNvmlError
+from fake_nvml.loader import child_environment
+from fake_nvml.native.build import library_folder
 from fake_nvml.show import as_data
 from fake_nvml.state import State
 
@@ -61,8 +63,22 @@ class SimulatedNode:
             arguments,
             self._environment,
             sys_root=sysfs.folder_of(self.state_file),
-            starter=("fake-nvml", "exec", "--"),
+            more=self._with_cards,
         )
+
+    def _with_cards(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """The environment in which a program finds the libraries of the cards' present driver, as ``fake-nvml exec`` makes it.
+
+        Raises ClusterError.
+        """
+        try:
+            with State.open(self.state_file) as state:
+                driver = state.driver()
+            return child_environment("auto", self.state_file, environment, lambda: library_folder(driver, environment))[
+                0
+            ]
+        except FakeNvmlError as error:
+            raise ClusterError(f"the cards of {self.name}: {error}") from error
 
 
 def new_cards(state_file: Path, node: NodeSpec) -> State:
@@ -82,16 +98,15 @@ def plugin_program(
     environment: Mapping[str, str],
     *,
     sys_root: Path,
-    starter: Sequence[str] = (),
+    more: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
 ) -> Program:
-    """The target's plugin with these flags more. ``folder`` is the node's /var/lib/kubelet; ``starter`` comes before its argv.
+    """The target's plugin with these flags more. ``folder`` is the node's /var/lib/kubelet; ``more`` is as ``Program`` has it.
 
     Raises ClusterError for a word in braces that is not known.
     """
     program = replace(target.device_plugin, argv=(*target.device_plugin.argv, *arguments))
     sockets = folder / "device-plugins"
-    if program.fixed_folder:
-        starter = (*_with_folder(sockets, program.fixed_folder), *starter)
+    starter = _with_folder(sockets, program.fixed_folder) if program.fixed_folder else []
     argv, own = program.command(
         node=node,
         kubeconfig=str(kubeconfig),
@@ -102,7 +117,7 @@ def plugin_program(
         sys_root=str(sys_root),
     )
     log = folder / "device-plugin.log"
-    return Program(f"device plugin of {node}", [*starter, *argv], {**environment, **own}, log)
+    return Program(f"device plugin of {node}", [*starter, *argv], {**environment, **own}, log, more=more)
 
 
 def _with_folder(folder: Path, fixed: str) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+
+from clusters.processes import commands
 
 
 class Ended(NamedTuple):
@@ -25,13 +26,8 @@ class Ended(NamedTuple):
 
 async def run(*argv: str, folder: Path | None = None, variables: Mapping[str, str] = {}) -> Ended:
     """Run a command to its end, with these variables beside those of this process."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *argv, cwd=folder, env={**os.environ, **variables}, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
-    )
-    output, errors = await process.communicate()
-    assert process.returncode is not None
-    return Ended(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
+    code, output, errors = await commands.run_short(argv, {**os.environ, **variables}, folder)
+    return Ended(code, output.decode(errors="replace"), errors.decode(errors="replace"))
 
 
 async def python(*arguments: str, variables: Mapping[str, str] = {}) -> Ended:

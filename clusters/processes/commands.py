@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
+from clusters.processes import forked
 from clusters.processes.progress import Progress
 from clusters.processes.tied import tied
 from clusters.provider import ClusterError
@@ -59,15 +60,26 @@ def run(argv: Sequence[str | Path], environment: Mapping[str, str], folder: Path
 
 async def output_of(argv: Sequence[str], environment: Mapping[str, str], where: str = "") -> str:
     """The output of a short program. Raises ClusterError with its error; ``where`` is text for the error (`` on NODE``)."""
+    code, out, error = await run_short(argv, environment)
+    if code:
+        text = (error or out).decode(errors="replace").strip()
+        raise ClusterError(f"{' '.join(argv)}{where} ended with {code}: {text}")
+    return out.decode(errors="replace")
+
+
+async def run_short(
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path | None = None
+) -> tuple[int, bytes, bytes]:
+    """The exit code, the output and the errors of a short program. Raises OSError if it is not there."""
+    if forked.is_installed(argv, environment):
+        return await forked.run(argv, environment, folder)
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *argv, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        *argv, cwd=folder, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
     )
     out, error = await process.communicate()
-    if process.returncode:
-        text = (error or out).decode(errors="replace").strip()
-        raise ClusterError(f"{' '.join(argv)}{where} ended with {process.returncode}: {text}")
-    return out.decode(errors="replace")
+    assert process.returncode is not None
+    return process.returncode, out, error
 
 
 def newest(lines: Sequence[str]) -> str:

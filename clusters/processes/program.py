@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from clusters.processes import forked
 from clusters.processes.tied import tied
 from clusters.provider import ClusterError
 
@@ -39,15 +40,29 @@ class Program:
     """One program; it may be killed and launched again, and goes on writing to the same log."""
 
     def __init__(
-        self, name: str, argv: Sequence[str], environment: Mapping[str, str], log: Path, *, has_children: bool = False
+        self,
+        name: str,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        more: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
+        has_children: bool = False,
+        is_measured: bool = False,
     ) -> None:
-        """``has_children``: what it starts is stopped with it; for a user's command, which may be a script."""
+        """``more`` makes its environment of ``environment`` at each launch, in a thread.
+
+        ``has_children``: what it starts is stopped with it; for a user's command, which may be a script. ``is_measured``: it shares
+        no memory with others, which the fork of a process that has its modules already does.
+        """
+        self._more = more
         self._has_children = has_children
+        self._is_measured = is_measured
         self.name = name
         self._argv = list(argv)
         self._environment = dict(environment)
         self.log_file = log
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | forked.Forked | None = None
 
     @property
     def pid(self) -> int | None:
@@ -59,15 +74,7 @@ class Program:
         if shutil.which(self._argv[0], path=self._environment.get("PATH")) is None:
             raise ClusterError(f"{self.name}: {self._argv[0]} is not on PATH; is it installed (make test sets it up)?")
         LAUNCHED.add(self)
-        with self.log_file.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *tied(self._argv),
-                env=self._environment,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._process = await self._start()
         try:
             async with asyncio.timeout(READY_SECONDS):
                 while not await is_ready():
@@ -78,6 +85,20 @@ class Program:
         except TimeoutError as error:
             await self.stop()
             raise ClusterError(f"{self.name} was not ready after {READY_SECONDS:.0f} s:\n{self.tail()}") from error
+
+    async def _start(self) -> asyncio.subprocess.Process | forked.Forked:
+        environment = await asyncio.to_thread(self._more, self._environment)
+        with self.log_file.open("ab") as log:
+            if not self._has_children and not self._is_measured and forked.is_installed(self._argv, environment):
+                return await forked.fork(self._argv, environment, log.fileno(), log.fileno())
+            return await asyncio.create_subprocess_exec(
+                *tied(self._argv),
+                env=environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     async def ended(self) -> None:
         """Wait until it has ended, however that came."""

@@ -98,7 +98,7 @@ class Bed:
     ) -> Program:
         """A program with a log in the folder, ready. Raises ClusterError."""
         own = {**self.environment, **(environment or {})}
-        program = Program(name, argv, own, self.folder / f"{name}.log", has_children=has_children)
+        program = Program(name, argv, own, self.folder / f"{name}.log", has_children=has_children, is_measured=True)
         self.stack.push_async_callback(program.stop)
         await program.launch(is_ready)
         return program
