@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api.api_client import ApiClient, ApiError
 from clusters.deploy.render import (
     BASE,
     DEVICE_PLUGIN_IMAGE,
@@ -26,41 +25,12 @@ from tests.clusters.deploy.reading import (
     environment,
     extender_of,
     only,
-    path_of,
     plugin_of,
     pod_spec,
 )
 
 POLICY = "ValidatingAdmissionPolicy"
-# Kinds that the embedded API server does not have; test_installation.py creates them in a real one.
-_NOT_HERE = {"RuntimeClass", "ServiceMonitor", "PrometheusRule"}
 LABELS = "app.kubernetes.io/"
-
-
-async def test_an_api_server_takes_every_object(objects: list[Object], api: ApiClient) -> None:
-    """Strictly: a field that does not exist is refused; and so would be the pods that controllers make of them."""
-    strict = {"fieldValidation": "Strict"}
-    for item in objects:
-        if item["kind"] in _NOT_HERE:
-            continue
-        await api.request("POST", path_of(item), body=item, params=strict)
-    for item in objects:
-        if containers_of(item):
-            template = item["spec"]["template"]
-            metadata = {**template["metadata"], "name": f"pod-of-{item['metadata']['name']}"}
-            spec = pod_spec(item)
-            spec.pop("runtimeClassName", None)  # the toolkit's to make
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-            created = await api.request("POST", "/api/v1/namespaces/kube-system/pods", body=pod, params=strict)
-            assert created["spec"]["priority"] >= 2_000_000_000
-
-
-async def test_an_api_server_refuses_a_field_that_does_not_exist(kubectl: Path, api: ApiClient) -> None:
-    """The check above can fail."""
-    deployment = only(await render(kubectl, BASE), "Deployment")
-    deployment["spec"]["template"]["spec"]["hostNetwrok"] = True
-    with pytest.raises(ApiError, match="hostNetwrok"):
-        await api.request("POST", path_of(deployment), body=deployment, params={"fieldValidation": "Strict"})
 
 
 def test_names_are_those_of_the_original(objects: list[Object]) -> None:
