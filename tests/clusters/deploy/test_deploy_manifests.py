@@ -1,4 +1,4 @@
-"""Promises of the manifests in clusters/deploy: an API server takes them; they agree with each other and with the programs."""
+"""Promises of the manifests in clusters/deploy: they agree with each other and with the programs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,21 @@ from gpushare import __version__, wire
 from tests.clusters.deploy.reading import (
     COMPONENTS,
     HOST_IP,
+    OTHER_FORMS,
+    SITES,
     Object,
     environment,
     extender_of,
     only,
     plugin_of,
     pod_spec,
+    rendered,
 )
 
 POLICY = "ValidatingAdmissionPolicy"
 LABELS = "app.kubernetes.io/"
+# The API server makes them, and keeps them as its release needs them.
+BOOTSTRAPPED = {"system:kube-scheduler", "system:volume-scheduler"}
 
 
 def test_names_are_those_of_the_original(objects: list[Object]) -> None:
@@ -84,9 +89,12 @@ def test_the_extender_tolerates_the_taints_of_control_planes(objects: list[Objec
     assert [one.get("effect", effect) for one in found] == [effect]
 
 
-def test_everything_that_is_named_is_there(objects: list[Object]) -> None:
-    """Selectors find their pods, pods their accounts, bindings their roles and accounts, mounts their volumes."""
+@pytest.mark.parametrize("site", SITES | OTHER_FORMS)
+async def test_everything_that_is_named_is_there(kubectl: Path, site: str) -> None:
+    """Selectors find their pods, pods their accounts and ConfigMaps, bindings their roles, mounts their volumes."""
+    objects = await rendered(kubectl, site)
     names = {(item["kind"], item["metadata"]["name"]) for item in objects}
+    names |= {("ClusterRole", name) for name in BOOTSTRAPPED}
     for item in objects:
         if item["kind"].endswith("RoleBinding"):
             assert (item["roleRef"]["kind"], item["roleRef"]["name"]) in names
@@ -98,10 +106,12 @@ def test_everything_that_is_named_is_there(objects: list[Object]) -> None:
                 item["spec"]["selector"]["matchLabels"].items()
                 <= item["spec"]["template"]["metadata"]["labels"].items()
             )
-            volumes = {volume["name"] for volume in spec.get("volumes", [])}
-            assert volumes == {
+            volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
+            assert set(volumes) == {
                 mount["name"] for container in containers_of(item) for mount in container.get("volumeMounts", [])
             }
+            maps = {one["configMap"]["name"] for one in volumes.values() if "configMap" in one}
+            assert {("ConfigMap", name) for name in maps} <= names
         if item["kind"] == "Service":
             assert len(pods_of(item["spec"]["selector"], objects)) == 1
         if item["kind"] == "PodDisruptionBudget":
