@@ -41,7 +41,7 @@ async def test_what_is_frozen_in_a_container_can_be_killed(container: str) -> No
     process = frozen_sleeper(container)
     process.send_signal(signal.SIGKILL)
 
-    assert thaw("0" * 64) == []
+    thaw("0" * 64)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.2)
     async with thawing([container]):
