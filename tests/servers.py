@@ -103,7 +103,7 @@ class StubApi:
 
     What a test changes in the objects itself, no watch tells; nor what happens while the server is ``deaf``.
     ``fault`` may answer a call that is no watch: (status, body), or ``"hang"`` to wait for ``released`` before it is done,
-    ``"late"`` to wait when it is done, or None for business as usual.
+    or None for business as usual.
     """
 
     nodes: list[Object] = field(default_factory=list)
@@ -119,8 +119,6 @@ class StubApi:
     gone_from: int = 0
     # Later than any version that a test gives to its objects.
     version: int = 10**15
-    # A client of it, where a test wants one.
-    client: Any = None
 
     def __post_init__(self) -> None:
         self.items: defaultdict[str, list[Object]] = defaultdict(list)
@@ -136,10 +134,6 @@ class StubApi:
         found = self.find("pods", name)
         assert found is not None
         return found
-
-    def phase(self, name: str) -> str:
-        """The phase of the pod of that name, or "" if there is none."""
-        return str((self.find("pods", name) or {}).get("status", {}).get("phase", ""))
 
     def put(self, item: Object) -> None:
         """Make it so; an object of another uid under that name is gone before."""
@@ -206,8 +200,6 @@ class StubApi:
         if fault == "hang":
             await self.released.wait()
         code, document = fault if isinstance(fault, tuple) else self.answer(method, path, query, call["body"])
-        if fault == "late":
-            await self.released.wait()
         text = json.dumps(document).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(text)).encode())]
         await send({"type": "http.response.start", "status": code, "headers": headers})

@@ -87,29 +87,26 @@ async def docker(environment: Mapping[str, str], *arguments: str) -> str:
     return await output_of(["docker", *arguments], environment)
 
 
-def thawing(containers: Iterable[str], freezer: Path = FREEZER) -> contextlib.AbstractAsyncContextManager[None]:
+def thawing(containers: Iterable[str]) -> contextlib.AbstractAsyncContextManager[None]:
     """While inside, whatever is frozen in these containers (whole ids, as Docker has them) is thawed."""
-    return meanwhile(_keep_thawing(tuple(containers), freezer))
+    return meanwhile(_keep_thawing(tuple(containers)))
 
 
-async def _keep_thawing(containers: tuple[str, ...], freezer: Path) -> None:
+async def _keep_thawing(containers: tuple[str, ...]) -> None:
     while True:
         for container in containers:
             with contextlib.suppress(OSError):  # a group has gone while its folder was read
-                thaw(container, freezer)
+                thaw(container)
         await asyncio.sleep(_THAW_SECONDS)
 
 
-def thaw(container: str, freezer: Path = FREEZER) -> list[Path]:
-    """Thaw what is frozen in a container now: its control group (named after it, wherever that is) and all below; these groups.
+def thaw(container: str) -> None:
+    """Thaw what is frozen in a container now: its control group (named after it, wherever that is) and all below.
 
     Nothing on a machine without cgroup v1, or for a user without the right to write there.
     """
-    thawed = []
-    for group in freezer.rglob(f"*{container}*"):
+    for group in FREEZER.rglob(f"*{container}*"):
         for state in group.rglob("freezer.state"):
             with contextlib.suppress(OSError):  # it is gone, or not ours to change
                 if state.read_text().strip() != "THAWED":
                     state.write_text("THAWED")
-                    thawed.append(state.parent)
-    return thawed

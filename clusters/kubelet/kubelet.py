@@ -64,7 +64,7 @@ class Kubelet:
         cards: Cards | RealCards,
         seed: int | str,
         clock: Callable[[], float],
-        timings: Timings | None = None,
+        timings: Timings,
         tls: tuple[Path, Path] | None = None,
     ) -> None:
         self.machine = machine
@@ -74,7 +74,7 @@ class Kubelet:
         self.runtime = Runtime(behaviours, cards, clock, tree, probes)
         self.log_port = 0
         self._client = client
-        self._timings = timings or Timings()
+        self._timings = timings
         self._clock = clock
         self._tls = tls
         self._boot = 1

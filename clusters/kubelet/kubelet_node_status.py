@@ -50,8 +50,8 @@ class NodeStatus:
         counts: Callable[[], Mapping[str, Count]],
         timings: Timings,
         clock: Callable[[], float],
-        boot: int = 1,
-        told: Callable[[Collection[str]], None] = lambda _: None,
+        boot: int,
+        told: Callable[[Collection[str]], None],
     ) -> None:
         """``told`` gets the resources of ``counts`` that the object shows."""
         self._client = client

@@ -36,7 +36,7 @@ class NodePods:
         node: str,
         around: Surroundings,
         allocatable: Callable[[], Mapping[str, str]],
-        shuffle: Callable[[list[str]], None] = lambda _: None,
+        shuffle: Callable[[list[str]], None],
     ) -> None:
         self._client = client
         self._node = node

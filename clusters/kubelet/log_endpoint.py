@@ -73,8 +73,6 @@ class LogEndpoint:
             message = f"{path[0]} is not possible here: containers are simulated, no process runs in them"
             status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 501}
             await _send(send, 501, json.dumps({**status, "message": message, "reason": "NotImplemented"}), _JSON)
-        elif scope["method"] != "GET":
-            await _send(send, 405, "only GET is answered here\n")
         else:
             await _send(send, 404, "not found: this endpoint knows /containerLogs/<namespace>/<pod>/<container>\n")
 

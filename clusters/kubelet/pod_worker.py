@@ -106,7 +106,8 @@ class PodWorker:
         changed = pod["metadata"].get("annotations") != self.pod["metadata"].get("annotations")
         self.pod = pod
         if is_being_deleted(pod):
-            self._ask_to_stop()
+            # As in a real one: a stop that is under way is not interrupted for a shorter grace (kubernetes #113606).
+            self._stop.set()
         if changed:
             self._news.set()
             self._news = asyncio.Event()
@@ -114,7 +115,7 @@ class PodWorker:
     def remove(self) -> None:
         """The object is gone, by force or because we deleted it; containers that still run are stopped."""
         self.is_removed = True
-        self._ask_to_stop()
+        self._stop.set()
 
     async def stop_writing(self) -> None:
         """The kubelet stops: nothing is written any more."""
@@ -143,10 +144,6 @@ class PodWorker:
         if not self.is_removed:
             await self._writer.delete()
         self._around.runtime.forget(self._uid)
-
-    def _ask_to_stop(self) -> None:
-        # As a real one: a stop that is under way is not interrupted for a shorter grace (kubernetes #113606).
-        self._stop.set()
 
     async def _live_until_stopped(self) -> None:
         life = asyncio.create_task(self._live())

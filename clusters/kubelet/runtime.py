@@ -192,15 +192,15 @@ class ProcessTree:
 
 
 class Runtime:
-    """The containers of one node; if they are given, ``processes`` shows their processes, and ``probes`` runs probes for real."""
+    """The containers of one node; ``processes`` shows their processes, and ``probes`` runs probes for real."""
 
     def __init__(
         self,
         behaviours: Behaviours,
         cards: Cards | RealCards,
         clock: Callable[[], float],
-        processes: ProcessTree | None = None,
-        probes: Probes | None = None,
+        processes: ProcessTree,
+        probes: Probes,
     ) -> None:
         self._behaviours = behaviours
         self._cards = cards
@@ -211,15 +211,8 @@ class Runtime:
         self._pids = itertools.count(_FIRST_PID)
         self._runs: dict[tuple[str, str], list[Run]] = {}
 
-    def start(
-        self,
-        uid: str,
-        container: Container,
-        environment: Mapping[str, str],
-        requests: DeviceRequests | None = None,
-    ) -> Run:
+    def start(self, uid: str, container: Container, environment: Mapping[str, str], requests: DeviceRequests) -> Run:
         """Start a container of the pod; its log begins with its GPU variables and what else names its cards, if it is simulated."""
-        requests = requests or DeviceRequests()
         failure = ""
         behaviour = Behaviour()
         try:
@@ -240,8 +233,8 @@ class Runtime:
 
     def _begin(self, run: Run, uid: str, environment: Mapping[str, str], requests: DeviceRequests) -> None:
         visible = visible_devices(environment, requests)
-        arguments = None if self._probes is None else probe_arguments(run.container.command)
-        if self._probes is None or arguments is None:
+        arguments = probe_arguments(run.container.command)
+        if arguments is None:
             for line in (*gpu_lines(environment), *requests.lines()):
                 run.print(line)
             self._show(run, uid)
@@ -264,9 +257,8 @@ class Runtime:
 
     def _show(self, run: Run, uid: str) -> None:
         """It is seen before it holds a card, and until it has let go."""
-        if self._processes is not None:
-            self._processes.add(run.pid, uid)
-            run.at_end(functools.partial(self._processes.remove, run.pid))
+        self._processes.add(run.pid, uid)
+        run.at_end(functools.partial(self._processes.remove, run.pid))
 
     def runs(self, uid: str, name: str) -> tuple[Run, ...]:
         """The last two lives of a container, the newest last."""

@@ -1,4 +1,4 @@
-"""Promises of the provider kind to the machine that it runs on."""
+"""Promises of the provider kind to the machine that it runs on, and to another checkout there."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.kind.kind_cluster import KindCluster
 from clusters.kind.sweeping import LABEL, folder_of_runs, sweep_all
 from clusters.provider import Cluster
+from e2e import commands
 
 ROOT = Path(__file__).parents[2]
+# All that a cluster and the images of its programs are made of.
+FOLDERS = ("clusters", "e2e", "gpushare", "fake_nvml", ".ci")
+FILES = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE")
+ONE = "{name: one, box: t4x1}"
+IS_UP = "the cluster is up"
 
 
 def docker(environment: dict[str, str], *arguments: str) -> list[str]:
@@ -61,6 +71,17 @@ def with_parent(pid: int) -> list[int]:
     return found
 
 
+async def started(
+    request: pytest.FixtureRequest, folder: Path, nodes: str, *arguments: str, checkout: Path = ROOT, **streams: Any
+) -> Process:
+    """The command that brings a cluster of these nodes up; it is killed if it outlives the test."""
+    (folder / "nodes.yaml").write_text(f"nodes: [{nodes}]")
+    argv = [sys.executable, "-m", "clusters", "up", "--provider", "kind", "--nodes", str(folder / "nodes.yaml")]
+    run = await asyncio.create_subprocess_exec(*argv, *arguments, cwd=checkout, **streams)
+    request.addfinalizer(lambda: run.kill() if run.returncode is None else None)
+    return run
+
+
 async def test_nodes_publish_ports_on_loopback_only(docker_environment: dict[str, str], cluster: Cluster) -> None:
     """The API server's is the only one; so is the extender's way in."""
     assert isinstance(cluster, KindCluster)
@@ -78,23 +99,18 @@ async def test_a_killed_run_leaves_only_what_the_next_removes(
     request: pytest.FixtureRequest, docker_environment: dict[str, str], tmp_path: Path
 ) -> None:
     """SIGKILL: its programs and its folder go with it, its containers at the next sweep; the user's kubeconfig is as it was."""
-    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: t4x1}]")
     users, out = tmp_path / "users", tmp_path / "kubeconfig"
     users.write_text("apiVersion: v1\nkind: Config\ncurrent-context: production\n")
     before = (users.read_bytes(), users.stat().st_mtime_ns)
     environment = {**os.environ, "KUBECONFIG": str(users)}
-    argv = [sys.executable, "-m", "clusters", "up", "--provider", "kind", "--nodes", str(tmp_path / "nodes.yaml")]
     runs = folder_of_runs(docker_environment)
-    run = await asyncio.create_subprocess_exec(
-        *argv, "--kubeconfig", str(out), cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
-    )
-    request.addfinalizer(lambda: run.kill() if run.returncode is None else None)
+    run = await started(request, tmp_path, ONE, "--kubeconfig", str(out), env=environment, stdout=PIPE)
     assert run.stdout is not None
     folder = Path()
     async for line in run.stdout:
         text = line.decode()
         folder = Path(text.partition("KUBECONFIG=")[2].strip()).parent if "KUBECONFIG=" in text else folder
-        if "the cluster is up" in text:
+        if IS_UP in text:
             break
     (record,) = records_of(run.pid, runs)
     cluster, children = record.stem, with_parent(run.pid)
@@ -122,12 +138,8 @@ async def test_ctrl_c_while_nodes_are_made_leaves_nothing(
     request: pytest.FixtureRequest, docker_environment: dict[str, str], tmp_path: Path
 ) -> None:
     """The objects that Docker has made by then are removed too."""
-    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: t4x1}, {name: two, box: t4x1}]")
-    argv = [sys.executable, "-m", "clusters", "up", "--provider", "kind", "--nodes", str(tmp_path / "nodes.yaml")]
     runs = folder_of_runs(docker_environment)
-    pipe = asyncio.subprocess.DEVNULL
-    run = await asyncio.create_subprocess_exec(*argv, cwd=ROOT, stdout=pipe, stderr=pipe)
-    request.addfinalizer(lambda: run.kill() if run.returncode is None else None)
+    run = await started(request, tmp_path, f"{ONE}, {{name: two, box: t4x1}}", stdout=DEVNULL, stderr=DEVNULL)
     clusters: set[str] = set()
 
     async def begun() -> list[str]:
@@ -140,3 +152,56 @@ async def test_ctrl_c_while_nodes_are_made_leaves_nothing(
 
     assert (code, await begun()) == (0, [])
     assert not any((runs / f"{cluster}.run").exists() for cluster in clusters)
+
+
+def copy_of_this_checkout(target: Path) -> Path:
+    """Another checkout of the same content, so that the engine has its images already."""
+    target.mkdir()
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy2(ROOT / name, target / name)
+    return target
+
+
+async def said(checkout: Path, *arguments: str) -> tuple[int, str]:
+    """The exit code and the output of a command of this checkout's harness."""
+    done = await commands.run(sys.executable, "-m", *arguments, folder=checkout)
+    return done.code, done.said
+
+
+async def test_another_checkout_comes_and_ends_alone(
+    request: pytest.FixtureRequest, docker_environment: dict[str, str], cluster: Cluster, tmp_path: Path
+) -> None:
+    """A checkout cannot end the Docker that the other one's cluster uses.
+
+    The ``down`` of a checkout removes its own cluster, and this cluster still answers.
+    """
+    other = copy_of_this_checkout(tmp_path / "other")
+    run = await started(request, tmp_path, ONE, checkout=other, stdout=PIPE, stderr=STDOUT)
+    assert run.stdout is not None
+    lines = []
+    async for line in run.stdout:
+        lines.append(line.decode())
+        if IS_UP in lines[-1]:
+            break
+    assert IS_UP in lines[-1], "".join(lines)
+    (theirs,) = (path.stem for path in records_of(run.pid, folder_of_runs(docker_environment)))
+    both = containers(docker_environment, theirs)
+    during = await said(other, "clusters.kind.engine", "down")
+    ours = await said(ROOT, "clusters.kind.engine", "down")
+    down = await said(other, "clusters", "down")
+    await run.communicate()
+    ended = await said(other, "clusters.kind.engine", "down")
+
+    assert both
+    assert during[0] == 1
+    assert f"it is in use by process {run.pid} of {other} (a kind cluster)" in during[1]
+    assert ours[0] == 1
+    assert f"process {os.getpid()} of {ROOT} (a kind cluster)" in ours[1]
+    assert down[0] == 0
+    assert f"ending the cluster of process {run.pid}, of {other}" in down[1]
+    assert ended[0] == 0
+    assert "this checkout uses it no more; it stays for" in ended[1]
+    assert [node["metadata"]["name"] for node in await cluster.api.list(NODES)]
+    assert containers(docker_environment, theirs) == []

@@ -37,6 +37,7 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
         self.devices = dict(devices)
         self.refusals: dict[str, str] = {}
         self.calls: list[tuple[str, tuple[str, ...]]] = []
+        self.socket = Path()
         self._prefers = prefers
         self._at_start = at_start
         self._cdi_devices = [pb.CDIDevice(name=cdi_device)] if cdi_device else []
@@ -50,14 +51,14 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
     async def start(self, folder: Path, resource: str, socket_name: str) -> None:
         """Serve on a socket in the folder, then register. Raises grpc.aio.AioRpcError if the kubelet refuses."""
         self._ended.clear()
-        socket = folder / socket_name
-        socket.unlink(missing_ok=True)
+        self.socket = folder / socket_name
+        self.socket.unlink(missing_ok=True)
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
-        self._server.add_insecure_port(f"unix:{socket}")
+        self._server.add_insecure_port(f"unix:{self.socket}")
         await self._server.start()
         async with grpc.aio.insecure_channel(f"unix:{folder / 'kubelet.sock'}") as channel:
-            request = pb.RegisterRequest(version="v1beta1", endpoint=socket.name, resource_name=resource)
+            request = pb.RegisterRequest(version="v1beta1", endpoint=self.socket.name, resource_name=resource)
             await pb_grpc.RegistrationStub(channel).Register(request, timeout=20)
 
     async def stop(self) -> None:

@@ -47,9 +47,9 @@ async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage)
     assert await stage.told_ids("p") == (await stage.held())["p", "main"] == set(plugin.asked("Allocate")[0])
 
 
-@pytest.mark.promise("DP-022", "G3-09")
+@pytest.mark.promise("DP-022", "G3-09", "G3-10", "G3-13")
 async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: Stage) -> None:
-    """A pod keeps its devices over a kubelet's restart, which zeroes the plugin's resource and no operator's."""
+    """A pod keeps its devices over a restart, which removes the plugin's socket and zeroes its resource alone."""
     plugin = await stage.serve(2)
     opaque = {"status": {"capacity": {"example.com/opaque": "163840"}}}
     await stage.api.patch(NODES, stage.node, opaque, subresource="status")
@@ -57,6 +57,7 @@ async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: St
     ids = (await stage.held())["p", "main"]
     await stage.restart()
 
+    assert not plugin.socket.exists()
     await stage.counts(0, 0)
     await stage.holds("p", ids)
     await stage.plug(plugin)

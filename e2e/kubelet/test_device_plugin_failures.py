@@ -26,7 +26,7 @@ def shown(stage: Stage, health: str) -> list[dict[str, str]]:
     return [{"resourceID": "dev-0", "health": health}] if stage.kubelet.minor >= 36 else []
 
 
-@pytest.mark.promise("DP-022")
+@pytest.mark.promise("DP-022", "G3-01")
 async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
     """A plugin that fails GetDevicePluginOptions is refused by Register, and the node gets no such resource."""
     plugin = SamplePlugin(healthy(1))
@@ -41,7 +41,7 @@ async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
     await stage.counts(None, None)
 
 
-@pytest.mark.promise("DP-022", "G3-03")
+@pytest.mark.promise("DP-022", "G3-02", "G3-03")
 async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
     """Allocatable follows the health of devices, and capacity follows the newest list alone."""
     plugin = await stage.serve(1)
@@ -94,7 +94,18 @@ async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> N
     assert plugin.asked("ListAndWatch") == [()]
 
 
-@pytest.mark.promise("DP-022")
+@pytest.mark.promise("G3-05")
+@pytest.mark.stand_in_only("a real kubelet works for minutes on so many ids")
+@pytest.mark.parametrize(("count", "taken"), [(57_456, 57_456), (70_000, 0)], ids=["just below", "above"])
+async def test_a_list_above_4_mib_ends_the_plugin(stage: Stage, count: int, taken: int) -> None:
+    """The resource of a plugin with a longer list (73 bytes for each device here) shows 0 for good."""
+    plugin = await stage.plug(SamplePlugin({f"{number:060}": True for number in range(count)}))
+
+    await stage.counts(taken, taken)
+    assert plugin.asked("ListAndWatch") == [()]
+
+
+@pytest.mark.promise("DP-022", "G3-04")
 @pytest.mark.minutes_on_kind(6, "a kubelet's grace of five minutes")
 @pytest.mark.parametrize("timings", [Timings().scaled(0.005)], ids=["grace of 1.5 s"])
 async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api.waiting import eventually
 from clusters.provider import ClusterError, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import FOLDER, load_target
@@ -71,13 +70,6 @@ def test_shipped_targets_can_be_read_by_name_and_by_path(path: Path) -> None:
     assert load_target(path.stem, brought) == load_target(str(path), brought)
 
 
-def test_a_target_is_filled_in() -> None:
-    """Words in braces, in argv and environment."""
-    argv, environment = load_target("gpushare").extender.command(port="1", kubeconfig="/k")
-
-    assert (argv[0], environment["PORT"], environment["KUBECONFIG"]) == ("gpushare-extender", "1", "/k")
-
-
 def test_an_unknown_placeholder_is_an_error() -> None:
     """The error for a placeholder without a value names it."""
     with pytest.raises(ClusterError, match="kubeconfig"):
@@ -97,13 +89,3 @@ def test_late_watches_are_for_the_embedded_cluster(name: str) -> None:
     """Another provider refuses them, in place of running without."""
     with pytest.raises(ClusterError, match=f"provider {name}: only the embedded API server"):
         make_cluster(name, [], load_target("gpushare"), Choices({}, watch_lag=1.0))
-
-
-async def test_eventually_gives_the_value_that_was_good() -> None:
-    """The function eventually looks again until the value is good, and returns it."""
-    values = iter([1, 2, 3])
-
-    async def look() -> int:
-        return next(values)
-
-    assert await eventually(look, lambda value: value == 3, "three") == 3

@@ -123,14 +123,6 @@ async def test_up_prints_lines_that_work_in_another_shell(request: pytest.Fixtur
     assert "<html" in shown
 
 
-def test_make_up_starts_the_kind_of_cluster_that_is_named() -> None:
-    """The target ``make up`` starts the kind of cluster that CLUSTER names, as demo and e2e do."""
-    command = ["make", "--dry-run", "up", "CLUSTER=kind", "ARGS=--kubernetes 1.36"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-
-    assert "-m clusters up --provider kind --kubernetes 1.36" in done.stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [

@@ -73,8 +73,8 @@ def engine_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**engine.environment, _NETWORK_VARIABLE: NETWORK, **first}
 
 
-def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None, *, checkout: str = CHECKOUT) -> Engine:
-    """A Docker that answers, with the nodes' network, the rules that let nothing out, and `kind`; the checkout uses it from now on.
+def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None) -> Engine:
+    """A Docker that answers, with the nodes' network, the rules that let nothing out, and `kind`; this checkout uses it now.
 
     Raises ClusterError if the host lacks something, or a build fails.
     """
@@ -83,7 +83,7 @@ def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None, 
     with uses.locked():
         engine = find(environment, place) or _start(environment, place, uses, out)
         _secure(engine, out)
-        uses.register(checkout)
+        uses.register(CHECKOUT)
     kind = ensure_kind(environment, out)
     _say(out, f"docker {engine.version}{' (private)' if engine.private else ''} and {kind} are ready")
     return engine

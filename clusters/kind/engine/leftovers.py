@@ -164,12 +164,10 @@ def in_this_network(program: str) -> list[int]:
     return [pid for pid in pids if _program(pid) == program and _link(pid, "ns/net") == here]
 
 
-def end(pid: int, is_ours: Callable[[], bool], seconds: float) -> bool:
-    """Ask a process to end, and kill it if it has not after this time; False if it was killed."""
-    if signalled(pid, signal.SIGTERM, is_ours, seconds):
-        return True
-    signalled(pid, signal.SIGKILL, is_ours, _KILL_SECONDS)
-    return False
+def end(pid: int, is_ours: Callable[[], bool], seconds: float) -> None:
+    """Ask a process to end, and kill it if it has not after this time."""
+    if not signalled(pid, signal.SIGTERM, is_ours, seconds):
+        signalled(pid, signal.SIGKILL, is_ours, _KILL_SECONDS)
 
 
 def kill_all(members: Callable[[], set[int]]) -> None:

@@ -7,7 +7,7 @@ import importlib.metadata
 import platform
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -27,15 +27,12 @@ def platforms(machine: str) -> list[str]:
     return [*numbered, *(f"{name}_{machine}" for name in ("manylinux2014", "manylinux2010", "manylinux1"))]
 
 
-def lists(checkout: Path) -> list[Path]:
-    """These are fetched: the product's dependencies, and pip among the tools that build; each file with its hash."""
-    return [checkout / ".ci" / "constraints" / f"{name}.txt" for name in ("product", "build")]
-
-
 def ensure(checkout: Path, python: str, cache: Path, environment: Mapping[str, str], out: TextIO) -> Path:
     """The folder of the dependencies' wheels, and pip's, for that Python. Raises ClusterError with pip's error."""
-    wanted = lists(checkout)
-    folder = cache / f"wheels-{key([path.read_text() for path in wanted], python)}"
+    # The product's dependencies, and pip among the tools that build; each file with its hash.
+    wanted = [checkout / ".ci" / "constraints" / f"{name}.txt" for name in ("product", "build")]
+    content = "\0".join([*(path.read_text() for path in wanted), python, platform.machine()])
+    folder = cache / f"wheels-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
     if folder.is_dir():
         return folder
     with (
@@ -57,12 +54,6 @@ def ensure(checkout: Path, python: str, cache: Path, environment: Mapping[str, s
         made.rename(folder)
         progress.line(f"fetched {len(list(folder.iterdir()))} wheels")
     return folder
-
-
-def key(wanted: Sequence[str], python: str) -> str:
-    """A digest of everything that the wheels depend on, in 12 hexadecimal digits; ``wanted`` are the lists as text."""
-    parts = [*wanted, python, platform.machine()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def build_own(checkout: Path, folder: Path, environment: Mapping[str, str], progress: Progress) -> None:

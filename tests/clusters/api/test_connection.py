@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import os
-import socket
-import ssl
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +12,6 @@ from typing import Any
 import pytest
 
 from clusters.api import kubeconfig_file
-from clusters.api.certificates import Authority
 from clusters.api.connection import Connection, TransportError, decoded
 from tests.servers import serve
 
@@ -53,56 +47,6 @@ class Recorder:
         return [one["headers"].get(b"authorization") for one in self.asked]
 
 
-async def test_only_given_options_are_sent() -> None:
-    """No type of content, no codings of our own, nothing that a server left here; an answer is all that came."""
-    headers = [(b"warning", b"one"), (b"warning", b"two"), (b"set-cookie", b"a=b")]
-    server = Recorder(201, headers, [b'{"a":', b"1}"])
-    async with serve(server) as url, Connection(url) as http:
-        given = await http.request("GET", "/")
-        await http.request("POST", "/", content="x")
-
-    assert (given.status_code, given.json(), given.text) == (201, {"a": 1}, '{"a":1}')
-    assert given.headers.getall("Warning") == ["one", "two"]
-    # The second's headers, and no cookie.
-    assert {*server.asked[1]["headers"]} == {b"host", b"user-agent", b"accept", b"content-length"}
-
-
-async def test_a_path_and_its_query_arrive_as_they_were_given() -> None:
-    """Escapes stay escapes, and a query is read as it was meant."""
-    server = Recorder()
-    async with serve(server) as url, Connection(url) as http:
-        await http.request("POST", "/a%2Fb/c", content="ü", params={"s": "x=1,y"}, headers={"Content-Type": "text/odd"})
-
-    (asked,) = server.asked
-    assert (asked["raw_path"], asked["query_string"], asked["body"]) == (b"/a%2Fb/c", b"s=x%3D1,y", "ü".encode())
-    assert asked["headers"][b"content-type"] == b"text/odd"
-
-
-async def test_a_large_body_arrives_whole(tmp_path: Path) -> None:
-    """A large body arrives whole and with its length, also when the request is repeated after a 401."""
-
-    def refuse(headers: dict[bytes, bytes]) -> int:
-        (tmp_path / "token").write_text("newer")
-        return 401
-
-    server = Recorder(refuse)
-    (tmp_path / "token").write_text("t")
-    async with (
-        serve(server) as url,
-        Connection.from_kubeconfig(kubeconfig(tmp_path, url, {"tokenFile": str(tmp_path / "token")})) as http,
-    ):
-        await http.request("POST", "/", content=b"x" * (3 << 20))
-
-    lengths = [(len(asked["body"]), asked["headers"][b"content-length"]) for asked in server.asked]
-    assert lengths == [(3 << 20, b"3145728")] * 2
-
-
-async def test_a_redirection_is_an_answer() -> None:
-    """A redirection is not followed; the caller gets it as the answer."""
-    async with serve(Recorder(301, [(b"location", b"/elsewhere")])) as url, Connection(url) as http:
-        assert (await http.request("GET", "/")).status_code == 301
-
-
 async def test_lines_end_at_line_feeds_alone() -> None:
     """Wherever the pieces were cut; what no line feed ended is no line."""
     server = Recorder(pieces=[b"on", b"e\ntwo\r", "\u2028still two\nhalf".encode()])
@@ -120,15 +64,6 @@ def test_deep_values_of_an_object_hide_no_other(levels: int) -> None:
 
     first, second = decoded(text)["items"]
     assert (first["name"], second) == ("a]", {"name": "b"})
-
-
-async def test_no_server_is_a_transport_error() -> None:
-    """The text names the file that was looked for."""
-    async with serve(None) as url:
-        pass
-    async with Connection(url) as http:
-        with pytest.raises(TransportError, match=url.removeprefix("http://").split(":")[1]):
-            await http.request("GET", "/")
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", b"nonsense\r\n\r\n"])
@@ -189,69 +124,6 @@ async def test_get_is_sent_again_after_a_silently_closed_connection() -> None:
         assert [(await http.request("GET", "/")).text for _ in range(3)] == ["ok"] * 3
 
     assert asked == 3
-
-
-async def test_a_chunk_that_is_none_ends_a_stream() -> None:
-    """Though the server then sends nothing more and keeps the connection."""
-    taken = asyncio.Event()
-
-    async def say_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n")
-        await taken.wait()
-        writer.write(b"no length\r\n")
-        await reader.read()
-
-    async with peer(say_nonsense) as http, http.stream("GET", "/", silent_for=0.2) as stream:
-        pieces = stream.pieces()
-        assert await anext(pieces) == b"ab"
-        taken.set()
-        with pytest.raises(TransportError):
-            await anext(pieces)
-
-
-def talk_and_freeze(listener: socket.socket, context: ssl.SSLContext, closed: threading.Event) -> None:
-    """A server that takes one request and then does nothing, not even say good-bye; ``closed`` once the client has gone."""
-    with context.wrap_socket(listener.accept()[0], server_side=True) as talking:
-        # A reset ends the connection, too.
-        with contextlib.suppress(ConnectionResetError):
-            talking.recv(65536)
-            while os.read(talking.fileno(), 65536):
-                pass
-        closed.set()
-
-
-async def test_given_up_connection_is_closed_though_its_peer_hangs(tmp_path: Path) -> None:
-    """Over TLS a good-bye waits for an answer."""
-    authority, closed = Authority(tmp_path), threading.Event()
-    pair = authority.issue_server("frozen", ("127.0.0.1",))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pair.certificate, pair.key)
-    trust = ssl.create_default_context(cafile=str(authority.ca))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = threading.Thread(target=talk_and_freeze, args=(listener, context, closed))
-        server.start()
-        async with Connection(f"https://127.0.0.1:{listener.getsockname()[1]}", tls=trust) as http:
-            with pytest.raises(TransportError):
-                async with http.stream("GET", "/", silent_for=0.05):
-                    pass
-        assert await asyncio.to_thread(closed.wait, 300)
-        server.join()
-
-
-async def test_a_server_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a body is being sent, too."""
-    monkeypatch.setattr("clusters.api.connection.ANSWER_SECONDS", 0.05)
-    over = asyncio.Event()
-
-    async def read_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await over.wait()
-
-    async with peer(read_nothing) as http:
-        with pytest.raises(TransportError):
-            async with http.stream("POST", "/", content=b"x" * (20 << 20), silent_for=0.05):
-                pass
-        over.set()
 
 
 async def test_a_callers_own_limit_is_the_callers() -> None:
@@ -349,17 +221,3 @@ async def test_a_plugin_without_a_token_is_an_error_of_its_own(tmp_path: Path, s
             await http.request("GET", "/")
 
     assert (server.asked, "secret" in str(caught.value)) == ([], False)
-
-
-async def test_a_log_in_that_failed_is_tried_again(tmp_path: Path) -> None:
-    """A token that is not there yet is an error of its own, and no request goes out without it."""
-    token, server = tmp_path / "token", Recorder()
-    async with serve(server) as url:
-        config = kubeconfig(tmp_path, url, {"tokenFile": str(token)})
-        async with Connection.from_kubeconfig(config) as http:
-            with pytest.raises(FileNotFoundError):
-                await http.request("GET", "/")
-            token.write_text("t")
-            await http.request("GET", "/")
-
-    assert server.shown() == [b"Bearer t"]

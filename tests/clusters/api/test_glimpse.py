@@ -40,15 +40,6 @@ def test_many_objects_are_counted() -> None:
     assert text.endswith("; and 2 more")
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [([], "[]"), ("x", "x"), (None, "None"), ([1], "[1]"), ({"a": 1}, "{'a': 1}")]
-)
-def test_other_values_are_shown_as_they_are(value: object, text: str) -> None:
-    """Short ones whole, and of long ones the beginning."""
-    assert glimpse(value) == text
-    assert glimpse("y" * 8000) == "y" * 1000 + "… (8000 characters)"
-
-
 async def test_a_wait_that_fails_shows_its_cause_first() -> None:
     """The error of a wait for a pod is a few hundred characters, however large the pod is."""
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from clusters.api.waiting import all_or_none, finished, until_next_look
+from clusters.api.waiting import all_or_none, finished
 
 
 async def test_the_first_failure_ends_the_others_before_it_is_raised() -> None:
@@ -28,23 +28,6 @@ async def test_the_first_failure_ends_the_others_before_it_is_raised() -> None:
         await all_or_none(slow(), fails())
 
     assert ended == ["slow"]
-
-
-async def test_all_are_done() -> None:
-    """At once."""
-    met = asyncio.Barrier(3)
-
-    async def meet() -> None:
-        async with met:
-            pass
-
-    await all_or_none(meet(), meet(), meet())
-
-
-async def test_who_waits_for_long_looks_less_often() -> None:
-    """A look costs the programs that are looked at: a tenth of the wait so far passes, within bounds."""
-    now = asyncio.get_running_loop().time()
-    assert [round(until_next_look(now - waited), 2) for waited in (0, 2, 60)] == [0.05, 0.2, 0.5]
 
 
 async def test_work_that_must_end_outlasts_a_cancellation() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, cache_folder, known, locate, minors, modules
+from clusters.controlplane.binaries import cache_folder, known, locate, minors, modules
 from clusters.provider import ClusterError
 
 
@@ -54,14 +54,6 @@ def test_an_unknown_minor_names_the_known() -> None:
         modules("1.2")
 
 
-def test_what_was_built_is_found_in_the_cache(tmp_path: Path) -> None:
-    """All of it, with the version that is pinned."""
-    found = locate(minors()[0], cached(tmp_path, minors()[0]))
-
-    assert sorted(found.paths) == sorted([*KUBERNETES_PROGRAMS, ETCD])
-    assert found.kubernetes == modules(minors()[0])[0].version
-
-
 def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path) -> None:
     """One missing program is enough."""
     environment = cached(tmp_path, minors()[0])
@@ -95,24 +87,6 @@ def test_assets_that_are_no_folder_are_an_error(tmp_path: Path) -> None:
     environment = cached(tmp_path, minors()[0])
     with pytest.raises(ClusterError, match=r"typo: not a folder.*KUBEBUILDER_ASSETS"):
         locate(minors()[0], environment, tmp_path / "typo")
-
-
-def test_what_may_not_be_executed_is_no_program(tmp_path: Path) -> None:
-    """A file that may not be executed counts as missing, so that it is not first noticed at the start."""
-    environment = cached(tmp_path, minors()[0])
-    for module in modules(minors()[0]):
-        for program in module.packages:
-            (module.cache(cache_folder(environment)) / program).chmod(0o644)
-
-    assert known(minors()[0], environment) == {}
-
-
-def test_a_program_that_cannot_run_has_no_version(tmp_path: Path) -> None:
-    """An asset that cannot run has no version, so the assets are passed over."""
-    assets = put(tmp_path, "v1.2.3", "kube-apiserver")
-    (assets / "kube-apiserver").write_text("not a program")
-
-    assert known(minors()[0], {"GPUSHARE_CACHE": str(tmp_path / "none")}, assets) == {}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import io
 import os
 import signal
@@ -13,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, locate, minors, module_of, modules
-from clusters.controlplane.build import ensure, ensure_modules
+from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, locate, minors, modules
+from clusters.controlplane.build import ensure
 from clusters.provider import ClusterError
 from tests.servers import until
 
@@ -102,30 +101,6 @@ def test_failed_build_shows_gos_error_and_leaves_no_half(environment: dict[str, 
     assert [path for path in cache.iterdir() if path.name.startswith(".building")] == []
 
 
-def test_modules_of_other_folders_are_built_the_same_way(environment: dict[str, str], tmp_path: Path) -> None:
-    """A module of another folder is built with its version and tags; a second call does not run Go."""
-    (tmp_path / "go.mod").write_text("module x\n\nrequire example.com/tool v1.2.3\n")
-    stamps = {"example.com/tool/version.Version": "1.2.3"}
-    tool = module_of(
-        tmp_path, "tool", "example.com/tool", {"tool": "example.com/tool/cmd/tool"}, stamps=stamps, tags=("a", "b")
-    )
-    found = ensure_modules([tool], environment, io.StringIO())
-    first = calls(environment)
-
-    assert found == {"tool": Path(environment["GPUSHARE_CACHE"]) / "control-plane" / "tool-v1.2.3" / "tool"}
-    assert ensure_modules([tool], environment, io.StringIO()) == found
-    assert calls(environment) == first
-    assert "-s -w -X example.com/tool/version.Version=1.2.3 -tags a,b" in first[1]
-
-
-def test_other_modules_program_without_go_has_no_assets_folder(environment: dict[str, str], tmp_path: Path) -> None:
-    """The error for another module's program offers only an installation of Go, because assets are for a control plane alone."""
-    (tmp_path / "go.mod").write_text("require example.com/tool v1.2.3\n")
-    tool = module_of(tmp_path, "tool", "example.com/tool", {"tool": "example.com/tool"})
-    with pytest.raises(ClusterError, match="install Go$"):
-        ensure_modules([tool], {**environment, "PATH": "/nowhere"}, io.StringIO())
-
-
 def test_two_builds_at_once_build_once(environment: dict[str, str]) -> None:
     """The second waits for the first."""
     command = [sys.executable, "-m", "clusters.controlplane.build", "--kubernetes", NEWEST]
@@ -170,33 +145,3 @@ def test_unwritable_cache_is_an_error_with_the_remedy(environment: dict[str, str
     (tmp_path / "file").touch()
     with pytest.raises(ClusterError, match=r"file/control-plane.*GPUSHARE_CACHE"):
         ensure(NEWEST, {**environment, "GPUSHARE_CACHE": str(tmp_path / "file")}, None, io.StringIO())
-
-
-def test_waiting_for_another_build_is_reported(environment: dict[str, str]) -> None:
-    """A build that waits for another reports so, and goes on when the other has ended."""
-    cache = Path(environment["GPUSHARE_CACHE"]) / "control-plane"
-    cache.mkdir(parents=True)
-    command = [sys.executable, "-m", "clusters.controlplane.build", "--kubernetes", NEWEST]
-    with (cache / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        second = subprocess.Popen(command, env={**os.environ, **environment}, stderr=subprocess.PIPE, text=True)
-        assert second.stderr is not None
-        said = second.stderr.readline()
-    second.communicate(timeout=300)
-
-    assert (second.returncode, "another build" in said) == (0, True)
-
-
-def test_the_command_fails_with_one_line(environment: dict[str, str]) -> None:
-    """Exit code 1, no traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "clusters.controlplane.build"],
-        env={**environment, "PATH": "/nowhere"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 1
-    assert done.stderr.startswith("control-plane: ")
-    assert "Traceback" not in done.stderr

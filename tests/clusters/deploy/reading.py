@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from clusters.deploy.render import BASE, FOLDER, OVERLAY_KIND, OVERLAY_NODEPORT, containers_of
+from clusters.deploy.render import BASE, FOLDER, OVERLAY_KIND, OVERLAY_NODEPORT, containers_of, render
 from gpushare.settings import DevicePluginSettings, ExtenderSettings, device_plugin_settings, extender_settings
 
 Object = dict[str, Any]
@@ -43,19 +44,21 @@ OTHER_FORMS: dict[str, tuple[Path, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+_RENDERED: dict[str, list[Object]] = {}
+
+
+async def rendered(kubectl: Path, site: str) -> list[Object]:
+    """The objects of a site or another form, rendered once."""
+    if site not in _RENDERED:
+        folder, components = (SITES | OTHER_FORMS)[site]
+        _RENDERED[site] = await render(kubectl, folder, components=components)
+    return copy.deepcopy(_RENDERED[site])
+
+
 def only(objects: list[Object], kind: str) -> Object:
     """The one object of that kind."""
     (found,) = [item for item in objects if item["kind"] == kind]
     return found
-
-
-def path_of(item: Object) -> str:
-    """Where an API server creates it; kinds that the harness does not otherwise name have regular plurals."""
-    group = "/api/v1" if item["apiVersion"] == "v1" else f"/apis/{item['apiVersion']}"
-    namespace = item["metadata"].get("namespace")
-    kind = item["kind"].lower()
-    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}es" if kind.endswith("s") else f"{kind}s"
-    return f"{group}/namespaces/{namespace}/{plural}" if namespace else f"{group}/{plural}"
 
 
 def pod_spec(workload: Object) -> Object:

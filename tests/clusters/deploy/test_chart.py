@@ -17,7 +17,7 @@ from clusters.deploy.chart_templates import OVERLAYS, TEMPLATES, value_of
 from clusters.deploy.render import BASE, DEVICE_PLUGIN_IMAGE, EXTENDER_IMAGE, OVERLAY_NODEPORT, render
 from clusters.processes.commands import output_of
 from clusters.provider import ClusterError
-from tests.clusters.deploy.reading import COMPONENTS, OTHER_FORMS, SITES, Object
+from tests.clusters.deploy.reading import COMPONENTS, OTHER_FORMS, Object
 
 CHART = TEMPLATES.parent
 NODEPORT = "nodeport"
@@ -191,18 +191,6 @@ def adding(kind: str, path: str, *values: str) -> Object:
 def relative(path: Path, start: Path) -> str:
     """As kustomize takes paths."""
     return os.path.relpath(path.resolve(), start.resolve())
-
-
-@_MANY
-@pytest.mark.parametrize("site", SITES | OTHER_FORMS)
-async def test_kubectl_renders_what_kustomize_renders(kubectl: Path, kustomize: Path, site: str) -> None:
-    """Other tests render with the copy inside kubectl."""
-    folder, components = (SITES | OTHER_FORMS)[site]
-    first, second = await asyncio.gather(
-        render(kubectl, folder, components=components), render(kustomize, folder, components=components)
-    )
-
-    assert first == second
 
 
 @_MANY

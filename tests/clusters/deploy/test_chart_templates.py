@@ -11,7 +11,6 @@ import yaml
 
 from clusters.deploy import chart_templates
 from clusters.deploy.chart_templates import OVERLAYS, TEMPLATES, Either, When, parts, templates, value_of
-from gpushare import __version__
 from tests.clusters.deploy.reading import COMPONENTS
 
 CHART = TEMPLATES.parent
@@ -40,13 +39,6 @@ def test_each_component_has_a_value_that_is_off() -> None:
     assert VALUES["overlays"] == {value_of(name): False for name in OVERLAYS}
     conditions = {word.strip("()") for part in parts() for word in part.condition.split()}
     assert {f".Values.components.{name}" for name in off} < conditions
-
-
-def test_the_chart_has_the_version_of_the_programs() -> None:
-    """It names the tag of the images."""
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-
-    assert chart["appVersion"] == chart["version"] == __version__
 
 
 def test_a_form_switches_on_what_it_includes() -> None:

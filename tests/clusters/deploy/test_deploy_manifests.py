@@ -1,4 +1,4 @@
-"""Promises of the manifests in clusters/deploy: an API server takes them; they agree with each other and with the programs."""
+"""Promises of the manifests in clusters/deploy: they agree with each other and with the programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from clusters.api.api_client import ApiClient, ApiError
 from clusters.deploy.render import (
     BASE,
     DEVICE_PLUGIN_IMAGE,
@@ -22,45 +21,21 @@ from gpushare import __version__, wire
 from tests.clusters.deploy.reading import (
     COMPONENTS,
     HOST_IP,
+    OTHER_FORMS,
+    SITES,
     Object,
     environment,
     extender_of,
     only,
-    path_of,
     plugin_of,
     pod_spec,
+    rendered,
 )
 
 POLICY = "ValidatingAdmissionPolicy"
-# Kinds that the embedded API server does not have; test_installation.py creates them in a real one.
-_NOT_HERE = {"RuntimeClass", "ServiceMonitor", "PrometheusRule"}
 LABELS = "app.kubernetes.io/"
-
-
-async def test_an_api_server_takes_every_object(objects: list[Object], api: ApiClient) -> None:
-    """Strictly: a field that does not exist is refused; and so would be the pods that controllers make of them."""
-    strict = {"fieldValidation": "Strict"}
-    for item in objects:
-        if item["kind"] in _NOT_HERE:
-            continue
-        await api.request("POST", path_of(item), body=item, params=strict)
-    for item in objects:
-        if containers_of(item):
-            template = item["spec"]["template"]
-            metadata = {**template["metadata"], "name": f"pod-of-{item['metadata']['name']}"}
-            spec = pod_spec(item)
-            spec.pop("runtimeClassName", None)  # the toolkit's to make
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-            created = await api.request("POST", "/api/v1/namespaces/kube-system/pods", body=pod, params=strict)
-            assert created["spec"]["priority"] >= 2_000_000_000
-
-
-async def test_an_api_server_refuses_a_field_that_does_not_exist(kubectl: Path, api: ApiClient) -> None:
-    """The check above can fail."""
-    deployment = only(await render(kubectl, BASE), "Deployment")
-    deployment["spec"]["template"]["spec"]["hostNetwrok"] = True
-    with pytest.raises(ApiError, match="hostNetwrok"):
-        await api.request("POST", path_of(deployment), body=deployment, params={"fieldValidation": "Strict"})
+# The API server makes them, and keeps them as its release needs them.
+BOOTSTRAPPED = {"system:kube-scheduler", "system:volume-scheduler"}
 
 
 def test_names_are_those_of_the_original(objects: list[Object]) -> None:
@@ -114,9 +89,12 @@ def test_the_extender_tolerates_the_taints_of_control_planes(objects: list[Objec
     assert [one.get("effect", effect) for one in found] == [effect]
 
 
-def test_everything_that_is_named_is_there(objects: list[Object]) -> None:
-    """Selectors find their pods, pods their accounts, bindings their roles and accounts, mounts their volumes."""
+@pytest.mark.parametrize("site", SITES | OTHER_FORMS)
+async def test_everything_that_is_named_is_there(kubectl: Path, site: str) -> None:
+    """Selectors find their pods, pods their accounts and ConfigMaps, bindings their roles, mounts their volumes."""
+    objects = await rendered(kubectl, site)
     names = {(item["kind"], item["metadata"]["name"]) for item in objects}
+    names |= {("ClusterRole", name) for name in BOOTSTRAPPED}
     for item in objects:
         if item["kind"].endswith("RoleBinding"):
             assert (item["roleRef"]["kind"], item["roleRef"]["name"]) in names
@@ -128,10 +106,12 @@ def test_everything_that_is_named_is_there(objects: list[Object]) -> None:
                 item["spec"]["selector"]["matchLabels"].items()
                 <= item["spec"]["template"]["metadata"]["labels"].items()
             )
-            volumes = {volume["name"] for volume in spec.get("volumes", [])}
-            assert volumes == {
+            volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
+            assert set(volumes) == {
                 mount["name"] for container in containers_of(item) for mount in container.get("volumeMounts", [])
             }
+            maps = {one["configMap"]["name"] for one in volumes.values() if "configMap" in one}
+            assert {("ConfigMap", name) for name in maps} <= names
         if item["kind"] == "Service":
             assert len(pods_of(item["spec"]["selector"], objects)) == 1
         if item["kind"] == "PodDisruptionBudget":

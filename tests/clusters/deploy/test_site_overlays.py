@@ -14,20 +14,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.api.api_client import ApiClient
 from clusters.api.certificates import Authority
 from clusters.deploy.render import BASE, FOLDER, containers_of, name_of_image, render
 from clusters.embedded.scheduling.node_match import accepts_node
 from gpushare import wire
 from gpushare.settings import extender_settings
-from tests.clusters.deploy.reading import OTHER_FORMS, Object, environment, only, path_of, pod_spec
+from tests.clusters.deploy.reading import Object, environment, only, pod_spec
 from tests.clusters.deploy.test_pod_security import findings
 
 OVERLAYS = FOLDER / "overlays"
 PAGES = FOLDER.parents[1] / "docs" / "install"
 SECOND = OVERLAYS / "second-scheduler"
-# The API server makes them, and keeps them as its release needs them.
-BOOTSTRAPPED = {"system:kube-scheduler", "system:volume-scheduler"}
 CONFIGURATION = yaml.safe_load(yaml.safe_load((SECOND / "second-scheduler.yaml").read_text())["data"]["config.yaml"])
 
 
@@ -40,28 +37,6 @@ async def site(kubectl: Path, overlay: str, *components: str) -> list[Object]:
     if key not in _RENDERED:
         _RENDERED[key] = await render(kubectl, OVERLAYS / overlay, components=components)
     return copy.deepcopy(_RENDERED[key])
-
-
-@pytest.mark.parametrize("form", OTHER_FORMS)
-async def test_a_site_names_what_there_is(kubectl: Path, api: ApiClient, form: str) -> None:
-    """An API server takes each object; roles, accounts, volumes and ConfigMaps that are named exist."""
-    folder, components = OTHER_FORMS[form]
-    objects = await site(kubectl, folder.name, *components)
-    names = {(item["kind"], item["metadata"]["name"]) for item in objects}
-    names |= {("ClusterRole", name) for name in BOOTSTRAPPED}
-    for item in objects:
-        await api.request("POST", path_of(item), body=item, params={"fieldValidation": "Strict"})
-        if item["kind"].endswith("RoleBinding"):
-            assert (item["roleRef"]["kind"], item["roleRef"]["name"]) in names
-            assert {("ServiceAccount", subject["name"]) for subject in item["subjects"]} <= names
-        if containers_of(item):
-            spec = pod_spec(item)
-            assert ("ServiceAccount", spec["serviceAccountName"]) in names
-            volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
-            mounts = [mount["name"] for container in containers_of(item) for mount in container.get("volumeMounts", [])]
-            assert set(mounts) == set(volumes)
-            maps = {one["configMap"]["name"] for one in volumes.values() if "configMap" in one}
-            assert {("ConfigMap", name) for name in maps} <= names
 
 
 def by_name(workload: Object) -> dict[str, Object]:

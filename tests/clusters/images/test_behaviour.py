@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours, names_of
+from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
 from clusters.provider import ClusterError
 
 FOLDER = Path(__file__).parents[3] / "clusters" / "images"
@@ -28,11 +28,6 @@ def test_the_player_holds_what_the_demo_held(image) -> None:
     assert Behaviours.load().of(image).holds_mib == 1253
 
 
-def test_an_unknown_image_runs_until_it_is_stopped() -> None:
-    """An unknown image has the default behaviour."""
-    assert Behaviours.load().of("example.com/who/knows:7") == Behaviour()
-
-
 def test_a_behaviour_with_a_tag_wins_over_one_without() -> None:
     """A registry before the name does not matter."""
     behaviours = Behaviours([Behaviour(images=("a/b",), does="any"), Behaviour(images=("a/b:v1",), does="v1")])
@@ -40,36 +35,10 @@ def test_a_behaviour_with_a_tag_wins_over_one_without() -> None:
     assert [behaviours.of(image).does for image in ("a/b:v1", "r.io/a/b:v1", "a/b:v2")] == ["v1", "v1", "any"]
 
 
-def test_a_namespace_is_no_registry() -> None:
-    """The name without its namespace is not tried."""
-    assert "gpu-player" not in names_of("cheyang/gpu-player:v2")
-
-
 def test_one_image_has_one_behaviour() -> None:
     """A second one is an error."""
     with pytest.raises(BehaviourError, match="two behaviours"):
         Behaviours([Behaviour(images=("a",)), Behaviour(images=("a",))])
-
-
-def test_a_command_replaces_what_the_image_does() -> None:
-    """A pod with a command of its own holds no memory."""
-    behaviour = Behaviours.load().of("cheyang/gpu-player:v2", ("sh", "-c", "echo hi; exit 3"))
-
-    assert (behaviour.holds_mib, behaviour.prints, behaviour.exits_after, behaviour.exit_code) == (0, ("hi",), 0, 3)
-
-
-def test_variables_change_single_numbers() -> None:
-    """The rest stays as the image has it."""
-    environment = {"SIMULATED_HOLDS_MIB": "77", "SIMULATED_EXITS_AFTER": "0.5"}
-    behaviour = Behaviours.load().of("cheyang/gpu-player:v2", (), environment)
-
-    assert (behaviour.holds_mib, behaviour.exits_after, behaviour.process) == (77, 0.5, "python")
-
-
-def test_a_variable_that_is_no_number_is_refused() -> None:
-    """The error has the name and the text."""
-    with pytest.raises(BehaviourError, match="SIMULATED_EXIT_CODE='many' is not a number"):
-        Behaviours.load().of("x", (), {"SIMULATED_EXIT_CODE": "many"})
 
 
 @pytest.mark.parametrize(

@@ -64,24 +64,6 @@ def by_part(lines: list[Line]) -> dict[str, Line]:
     return {line["part"]: line for line in lines}
 
 
-def test_look_shows_the_containers_card_and_files(variables: dict[str, str], cards: State) -> None:
-    """The container sees its own card alone, with index 0, its device files and its variables."""
-    code, lines = probe(variables, "look")
-    seen, card = by_part(lines), cards.cards()[1]
-
-    assert code == 0
-    assert seen["nvml"]["driver"] == cards.driver()
-    expected = {"index": 0, "uuid": card.uuid, "name": "Tesla T4", "total_mib": card.total_mib}
-    assert [{key: shown[key] for key in expected} for shown in seen["nvml"]["cards"]] == [expected]
-    assert seen["device-files"]["files"] == [
-        "/dev/nvidia-uvm",
-        "/dev/nvidia-uvm-tools",
-        "/dev/nvidia1",
-        "/dev/nvidiactl",
-    ]
-    assert seen["environment"]["variables"] == {"NVIDIA_VISIBLE_DEVICES": card.uuid}
-
-
 def test_look_without_a_driver_is_an_answer(tmp_path: Path) -> None:
     """A library and a program that are missing are errors of their parts, and the exit code is 0."""
     code, lines = probe({gpu_probe.DEV_VARIABLE: str(tmp_path), "PATH": str(tmp_path)}, "look")
@@ -104,33 +86,6 @@ def test_look_has_what_nvidia_smi_prints(variables: dict[str, str], tmp_path: Pa
 
     assert worked["nvidia-smi"] == {"part": "nvidia-smi", "lines": ["GPU 0: -L"]}
     assert failed["nvidia-smi"]["error"] == "nvidia-smi -L ended with 9: broken"
-
-
-def test_allocate_takes_proves_and_returns_memory(variables: dict[str, str], cards: State) -> None:
-    """Each step is reported, and the free memory before, during and after follows from the allocation."""
-    code, lines = probe(variables, *ALLOCATE)
-    steps, card = {line["step"]: line for line in lines}, cards.cards()[1]
-
-    assert (code, [line["ok"] for line in lines]) == (0, [True] * len(lines))
-    assert list(steps)[-1] == "done"
-    assert steps["card"]["uuid"] == card.uuid
-    assert steps["allocate"]["free_mib_before"] - steps["allocate"]["free_mib_after"] == 1000
-    assert steps["free"]["free_mib"] == steps["card"]["total_mib"] == card.total_mib - card.reserved_mib
-    assert card.used_mib == 0
-
-
-def test_a_missing_device_file_is_named(variables: dict[str, str], cards: State, tmp_path: Path) -> None:
-    """Without /dev/nvidia-uvm cuInit fails with 999, and the hint names the file; NVML works."""
-    cards.set_device_file("nvidia-uvm", missing=True)
-    for name in ("nvidia-uvm", "nvidia-uvm-tools"):
-        (tmp_path / "dev" / name).unlink()
-    code, lines = probe(variables, *ALLOCATE)
-    last = lines[-1]
-
-    assert (code, last["step"], last["ok"]) == (3, "initialize", False)
-    assert (last["call"], last["number"], last["error"]) == ("cuInit", 999, "CUDA_ERROR_UNKNOWN")
-    assert last["missing"] == ["/dev/nvidia-uvm"]
-    assert len(by_part(probe(variables, "look")[1])["nvml"]["cards"]) == 1
 
 
 def test_more_memory_than_the_card_has_is_refused(variables: dict[str, str], cards: State) -> None:

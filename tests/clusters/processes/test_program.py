@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -52,20 +51,6 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def test_launch_waits_until_ready_and_stop_ends_it_by_its_pid(tmp_path: Path) -> None:
-    """SIGTERM, its own exit code, its own log."""
-    one = make(
-        "import signal,sys,time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint('up')\ntime.sleep(60)", tmp_path
-    )
-
-    await one.launch(has_said(one, "up"))
-    pid = one.pid
-    assert pid is not None
-
-    assert await one.stop() == 7
-    assert (one.pid, is_alive(pid), one.log()) == (None, False, "up\n")
-
-
 async def test_program_that_ends_before_ready_is_an_error_with_its_log(tmp_path: Path) -> None:
     """The program, the way it ended, and the end of its log."""
 
@@ -88,26 +73,6 @@ async def test_a_program_that_is_not_there_is_an_error_that_says_so(tmp_path: Pa
 
     with pytest.raises(ClusterError, match="no-such-program is not on PATH"):
         await Program("it", ["no-such-program"], ENVIRONMENT, tmp_path / "log").launch(never)
-
-
-async def test_a_killed_program_can_be_launched_again_and_writes_on(tmp_path: Path) -> None:
-    """A killed program can be launched again, as crash cases do, and its log goes on."""
-    one = make("import time\nprint('up')\ntime.sleep(60)", tmp_path)
-    for count in (1, 2):
-        await one.launch(has_said(one, "up", count))
-        await one.kill()
-        assert one.pid is None
-    assert one.log() == "up\nup\n"
-
-
-async def test_a_program_that_does_not_listen_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while."""
-    monkeypatch.setattr(program, "STOP_SECONDS", 0.2)
-    one = make("import signal,time\nsignal.signal(15, signal.SIG_IGN)\nprint('up')\ntime.sleep(60)", tmp_path)
-
-    await one.launch(has_said(one, "up"))
-
-    assert await one.stop() == -signal.SIGKILL
 
 
 async def test_what_a_script_started_ends_with_it(tmp_path: Path) -> None:

@@ -15,15 +15,6 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_first_line_names_the_task_and_its_known_length() -> None:
-    """At once, with the command's name."""
-    out = io.StringIO()
-    with Progress("docker", "installing runc", out, "once"):
-        said = out.getvalue()
-
-    assert said == "docker: installing runc (once), 0 s\n"
-
-
 async def test_terminal_line_is_renewed_and_removed_at_the_end() -> None:
     """The cursor stays at the start of the next line."""
     out = Terminal()

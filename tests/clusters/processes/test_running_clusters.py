@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ import pytest
 
 from clusters.processes import running_clusters
 from clusters.processes.running_clusters import Cluster
-from tests.clusters.checkouts import copy_checkout
 
 MINE, OTHERS = "/somewhere/mine", "/somewhere/others"
 
@@ -58,13 +56,6 @@ def down(**arguments: bool) -> tuple[int, list[str]]:
     """The exit code and the lines of ``down`` in the checkout MINE."""
     said: list[str] = []
     return running_clusters.end_all(said.append, checkout=MINE, **arguments), said
-
-
-def test_a_cluster_is_recorded_while_it_runs(own_folder: Path) -> None:
-    """A cluster has a record only while it runs."""
-    with running_clusters.record():
-        assert [path.name for path in own_folder.iterdir()] == [str(os.getpid())]
-    assert list(own_folder.iterdir()) == []
 
 
 def test_down_ends_what_is_recorded(own_folder: Path) -> None:
@@ -135,46 +126,6 @@ def test_a_recycled_pid_is_not_signalled(own_folder: Path) -> None:
         left_behind(own_folder, process.pid)
         assert down() == (0, [])
     assert list(own_folder.iterdir()) == []
-
-
-def test_two_checkouts_have_clusters_at_once(tmp_path: Path, own_folder: Path) -> None:
-    """Two real clusters of two folders: ``down`` in one ends its own, and the other's API server still answers."""
-    root, up = Path(__file__).parents[3], ["-m", "clusters", "up", "--nodes"]
-    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one}]")
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    started = []
-    for name in ("first", "second"):
-        checkout = tmp_path / name
-        copy_checkout(root, checkout)
-        argv = [sys.executable, *up, str(tmp_path / "nodes.yaml"), "--kubeconfig", str(checkout / "kubeconfig")]
-        started.append(subprocess.Popen(argv, cwd=checkout, env=environment, stdout=subprocess.PIPE, text=True))
-    try:
-        for process in started:
-            assert process.stdout is not None
-            assert any("the cluster is up" in line for line in process.stdout)
-        said = _down(tmp_path / "first", environment)
-
-        assert f"ending the cluster of process {started[0].pid}, of {tmp_path / 'first'}" in said
-        assert (started[0].wait(20), started[1].poll()) == (0, None)
-        assert not (tmp_path / "first/kubeconfig").exists()
-        assert (tmp_path / "second/kubeconfig").exists()
-        _down(tmp_path / "second", environment)
-        assert started[1].wait(20) == 0
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
-
-
-def _down(checkout: Path, environment: dict[str, str]) -> str:
-    argv = [sys.executable, "-m", "clusters", "down"]
-    done = subprocess.run(argv, cwd=checkout, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout
-
-
-def test_nothing_to_end_says_so(own_folder: Path) -> None:
-    """If there is nothing to end, ``down`` reports so and succeeds."""
-    assert down() == (0, ["no cluster is up"])
 
 
 def test_a_folder_that_is_a_link_is_not_trusted(own_folder: Path, tmp_path: Path) -> None:

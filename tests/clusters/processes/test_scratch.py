@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from clusters.processes.scratch import scratch_folder
-
 HOLDER = """
 import sys, time
 from clusters.processes.scratch import scratch_folder
@@ -16,16 +14,6 @@ with scratch_folder() as folder:
     print(folder, flush=True)
     sys.stdin.read()
 """
-
-
-def test_the_folder_is_gone_afterwards_with_all_that_is_in_it() -> None:
-    """The folder is removed with its contents, those of sub-folders included."""
-    with scratch_folder() as folder:
-        (folder / "a").mkdir()
-        (folder / "a" / "b").write_text("x")
-        assert len(str(folder)) < 30
-
-    assert not folder.exists()
 
 
 def test_the_folder_is_gone_when_its_holder_was_killed() -> None:

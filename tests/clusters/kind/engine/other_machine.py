@@ -53,7 +53,6 @@ class Machine:
     holder: int
     run_folder: Path
     environment: dict[str, str]
-    checkout: Path = ROOT
 
     def run(self, *argv: str, good: bool = True) -> subprocess.CompletedProcess[str]:
         """Run it in there; with ``good`` it must succeed."""
@@ -76,7 +75,7 @@ class Machine:
     def _enter(self) -> list[str]:
         spaces = Path(f"/proc/{self.holder}/ns")
         named = [f"--net={spaces / 'net'}", f"--mount={spaces / 'mnt'}", f"--pid={spaces / 'pid_for_children'}"]
-        return ["nsenter", *named, f"--wd={self.checkout}"]
+        return ["nsenter", *named, f"--wd={ROOT}"]
 
     def _engine(self, command: str) -> list[str]:
         return [sys.executable, "-m", "clusters.kind.engine", command, "--run-folder", str(self.run_folder)]

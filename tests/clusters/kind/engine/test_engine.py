@@ -1,37 +1,18 @@
-"""Promises of the engine as a whole, kept by a real dockerd on a machine within this one."""
+"""Promises of the engine to the machine, kept by a real dockerd on a machine within this one."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from clusters.kind.engine.engine import engine_environment, find
-from clusters.kind.engine.place import place_of
+from clusters.kind.engine.egress import EGRESS, is_set
+from clusters.kind.engine.engine import engine_environment
 from clusters.provider import ClusterError
-from tests.clusters.checkouts import copy_checkout
-from tests.clusters.kind.engine.other_machine import DOCKER_RUN, IMAGE, ROOT, TRY, Machine
-
-
-def test_a_second_up_uses_what_is_there(shared: Machine) -> None:
-    """A second ``up`` keeps the same dockerd, and its counters go on."""
-    pid, counted = shared.dockerd(), shared.counted()
-    said = shared.engine("up")
-
-    assert "are ready" in said
-    assert "starting" not in said
-    assert (shared.dockerd(), shared.counted()) == (pid, counted)
-
-
-def test_clients_get_an_environment_in_which_all_is_found(shared: Machine) -> None:
-    """Docker's address, kind on PATH, and the network of its nodes."""
-    found = find(shared.environment, place_of(shared.environment, shared.run_folder))
-    assert found is not None
-
-    assert found.private
-    assert engine_environment(found.environment)["KIND_EXPERIMENTAL_DOCKER_NETWORK"] == "gpushare-kind"
+from tests.clusters.kind.engine.other_machine import DOCKER_RUN, IMAGE, TRY, Machine
 
 
 def test_a_missing_docker_is_a_cluster_error(tmp_path: Path) -> None:
@@ -41,61 +22,28 @@ def test_a_missing_docker_is_a_cluster_error(tmp_path: Path) -> None:
 
 
 def test_down_leaves_nothing(fresh: Machine) -> None:
-    """No process, mount, link, rule, cgroup or setting, though containers were running."""
+    """No process, mount, link, rule, cgroup or setting is left, though containers ran and dockerd was killed."""
     before = fresh.traces()
     fresh.engine("up")
     fresh.load_shell()
-    fresh.run("docker", "run", "--detach", "--network", "gpushare-kind", "-p", "8080:80", IMAGE, "sleep", "100")
+    fresh.run("docker", "run", "--detach", "--network", "gpushare-kind", "-p", "8080:80", IMAGE, "sleep", "1000")
     during = fresh.traces()
     fresh.engine("down")
-
     assert {name for name in before if before[name] != during[name]} == set(before)
     assert fresh.traces() == before
 
-
-def test_a_killed_dockerd_is_recognised_and_restarted(fresh: Machine) -> None:
-    """After the kill of dockerd its containers have ended, and new ones run."""
     fresh.engine("up")
-    fresh.load_shell()
-    fresh.run("docker", "run", "--detach", "--name", "one", IMAGE, "sleep", "1000")
+    fresh.run("docker", "run", "--detach", "--name", "one", "--network", "gpushare-kind", IMAGE, "sleep", "1000")
     fresh.run("kill", "-KILL", fresh.dockerd())
     fresh.engine("up")
-
     assert fresh.run("docker", "inspect", "-f", "{{.State.Running}}", "one").stdout == "false\n"
     assert fresh.run(*DOCKER_RUN, IMAGE, "cat", "/proc/1/comm").stdout == "cat\n"
 
-
-def test_down_after_a_kill_leaves_nothing(fresh: Machine) -> None:
-    """After the kill of dockerd ``down`` also removes the container that still ran, its shim and its mounts."""
-    before = fresh.traces()
-    fresh.engine("up")
-    fresh.load_shell()
     fresh.run("docker", "run", "--detach", "--network", "gpushare-kind", IMAGE, "sleep", "1000")
     fresh.run("kill", "-KILL", fresh.dockerd())
     fresh.engine("down")
-
     assert fresh.traces() == before
     assert list(Path(fresh.environment["GPUSHARE_CACHE"], "docker", "containers").iterdir()) == []
-
-
-@pytest.mark.exhaustive("two checkouts on the real packet filter; the uses are proved in test_uses.py")
-def test_two_checkouts_share_it_and_each_ends_alone(fresh: Machine, tmp_path: Path) -> None:
-    """The first to call ``down`` leaves the other's containers running; the last one ends it. Then the reverse."""
-    other = dataclasses.replace(fresh, checkout=tmp_path / "other")
-    copy_checkout(ROOT, other.checkout)
-    before = fresh.traces()
-    for first, last in ((fresh, other), (other, fresh)):
-        first.engine("up")
-        last.engine("up")
-        last.load_shell()
-        last.run("docker", "run", "--detach", "--name", "lasts", "--network", "gpushare-kind", IMAGE, "sleep", "1000")
-        said = first.engine("down")
-
-        assert f"it stays for the checkout {last.checkout}" in said
-        assert last.run("docker", "inspect", "-f", "{{.State.Running}}", "lasts").stdout == "true\n"
-        assert "packets" in last.engine("status")
-        last.engine("down")
-        assert fresh.traces() == before
 
 
 def test_down_touches_only_what_it_made(fresh: Machine) -> None:
@@ -118,7 +66,7 @@ def test_down_touches_only_what_it_made(fresh: Machine) -> None:
 
 
 def test_an_interrupted_start_leaves_nothing(fresh: Machine) -> None:
-    """Ctrl-C while dockerd starts: one line, the exit code of an interrupt."""
+    """Ctrl-C while dockerd starts ends in one line and the exit code of an interrupt."""
     before = fresh.traces()
     starting = fresh.start("up")
     assert starting.stderr is not None
@@ -172,6 +120,56 @@ def test_a_network_of_that_name_on_another_bridge_is_refused(shared: Machine) ->
     assert "ready" not in said
 
 
-def test_down_where_nothing_is_up_says_so(fresh: Machine) -> None:
-    """If no Docker is up, ``down`` reports so and raises no error."""
-    assert "no private Docker is up" in fresh.engine("down")
+@pytest.mark.parametrize("network", ["gpushare-kind", "bridge"])
+def test_nothing_leaves_the_machine_and_what_tried_is_counted(shared: Machine, network: str) -> None:
+    """A packet is rejected immediately, a name is looked up nowhere, and the way out would have taken both."""
+    before, sent = shared.counted(), shared.sent_outside()
+    tried = shared.run(*DOCKER_RUN, "--network", network, IMAGE, *TRY, good=False)
+    counted = shared.counted()
+    look_up = "exec 3<>/dev/tcp/name.example/80"
+    shared.run(*DOCKER_RUN, "--network", "gpushare-kind", IMAGE, "bash", "-c", look_up, good=False)
+
+    assert "Connection refused" in tried.stderr
+    assert counted > before
+    assert (shared.counted(), shared.sent_outside()) == (counted, sent)
+    shared.run(*TRY, good=False)
+    assert shared.sent_outside() > sent
+
+
+def test_containers_ask_this_machine_nothing(shared: Machine) -> None:
+    """A listener on all addresses of the machine is not for nodes."""
+    address = shared.run("docker", "network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", "gpushare-kind")
+    listen = f"import socket, time; s = socket.create_server(('{address.stdout.strip()}', 8099)); time.sleep(100)"
+    server = f'exec {sys.executable} -c "{listen}"'
+    ask = f"exec 3<>/dev/tcp/{address.stdout.strip()}/8099"
+    shared.run("sh", "-c", f"({server}) >/dev/null 2>&1 & echo $! > {shared.run_folder}/server")
+    try:
+        shared.run("bash", "-c", f"until {ask}; do sleep 0.1; done")
+        within = shared.run(*DOCKER_RUN, "--network", "gpushare-kind", IMAGE, "bash", "-c", ask, good=False)
+    finally:
+        shared.run("kill", (shared.run_folder / "server").read_text().strip())
+
+    assert "Connection refused" in within.stderr
+
+
+def test_a_chain_that_is_not_reached_is_not_set_up() -> None:
+    """A chain that hangs nowhere rejects nothing, and one that rejects nothing lets all out."""
+    hook, reject = f"-A FORWARD -j {EGRESS}", f"-A {EGRESS} -i b -p tcp -j REJECT --reject-with tcp-reset"
+
+    assert is_set(f"{hook}\n{reject}")
+    assert not is_set(f"-A FORWARD -j RETURN\n{reject}")
+    assert not is_set(f"{hook}\n-A {EGRESS} -i b -o b -j ACCEPT")
+
+
+def test_privileged_container_runs_without_the_hosts_capability(shared: Machine) -> None:
+    """A privileged container starts and takes privileged execs; runc alone refuses to start it."""
+    refused = shared.run(*DOCKER_RUN, "--privileged", "--runtime", "runc", IMAGE, "sleep", "0", good=False)
+    shared.run("docker", "run", "--detach", "--name", "one", "--privileged", IMAGE, "sleep", "100")
+    try:
+        limits = shared.run("docker", "exec", "--privileged", "one", "cat", "/proc/1/status").stdout
+    finally:
+        shared.run("docker", "rm", "--force", "one")
+    effective = int(next(line for line in limits.splitlines() if line.startswith("CapEff")).split()[1], 16)
+
+    assert (effective >> 21 & 1, effective >> 24 & 1) == (1, 0)
+    assert "unable to apply caps" in refused.stderr

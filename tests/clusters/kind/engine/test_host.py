@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine.host import PACKAGES, Host, install, look, missing
-from clusters.provider import ClusterError
 
 ALL = 0x1FFFFFFFFFF
 GOOD = Host(
@@ -67,84 +66,43 @@ def test_a_missing_program_that_can_be_installed_is_not_missing() -> None:
     assert host.lacks_programs
 
 
-def test_host_without_the_privileged_capability_is_recognised(tmp_path: Path) -> None:
-    """A host without CAP_SYS_RESOURCE is recognised; its containers get a runtime in front of runc."""
-    with_it = look(tmp_path, {"PATH": "/bin"}, tree(tmp_path / "with"))
-    without = look(tmp_path, {"PATH": "/bin"}, tree(tmp_path / "without", bounding=ALL & ~(1 << 24)))
-
-    assert (with_it.lacks_sys_resource, without.lacks_sys_resource) == (False, True)
-
-
-def test_both_kinds_of_cgroups_are_read(tmp_path: Path) -> None:
-    """Folders of v1, the list of v2, and none."""
-    one = tree(tmp_path / "one")
-    two = tree(tmp_path / "two")
+def test_a_hosts_facts_are_read(tmp_path: Path) -> None:
+    """Cgroups of both versions and none, memory, and a lack of CAP_SYS_RESOURCE are read from the kernel's files."""
+    one = tree(tmp_path / "one", filesystems="\text4\n")
+    two = tree(tmp_path / "two", bounding=ALL & ~(1 << 24))
     (two / "sys/fs/cgroup/cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     none = tree(tmp_path / "none")
     for folder in (none / "sys/fs/cgroup").iterdir():
         folder.rmdir()
-    facts = [look(tmp_path, {"PATH": "/bin"}, root) for root in (one, two, none)]
+    first, second, third = (look(tmp_path / "not" / "there", {"PATH": "/bin"}, root) for root in (one, two, none))
 
-    assert [fact.cgroup for fact in facts] == [1, 2, 0]
-    assert facts[0].controllers == {"cpu", "cpuset", "memory", "pids", "devices", "freezer"}
-    assert facts[1].controllers == {"cpuset", "cpu", "io", "memory", "pids"}
-
-
-def test_memory_overlay_and_disk_are_read(tmp_path: Path) -> None:
-    """Memory in MiB; the disk of a folder that is not there yet is its parent's."""
-    host = look(tmp_path / "a" / "b", {"PATH": "/bin"}, tree(tmp_path / "root", filesystems="\text4\n"))
-
-    assert (host.memory_mib, host.overlay) == (4096, False)
-    assert host.disk_mib > 0
+    assert [fact.cgroup for fact in (first, second, third)] == [1, 2, 0]
+    assert first.controllers == {"cpu", "cpuset", "memory", "pids", "devices", "freezer"}
+    assert second.controllers == {"cpuset", "cpu", "io", "memory", "pids"}
+    assert [fact.lacks_sys_resource for fact in (first, second)] == [False, True]
+    assert (first.memory_mib, first.overlay, second.overlay) == (4096, False, True)
 
 
-# A stand-in for apt-get that records its calls.
+# A stand-in for apt-get that records its calls, and whether a service may start.
 APT = """#!/bin/sh
 echo "$*" >> "$APT_CALLS"
 [ -x "$POLICY" ] && "$POLICY" docker start; echo "service: $?" >> "$APT_CALLS"
-[ "$1" = install ] && [ -n "$APT_FAILS" ] && { echo "E: Unable to locate package" >&2; exit 100; }
 exit 0
 """
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    """The stand-in first on PATH."""
-    (tmp_path / "bin").mkdir()
-    apt = tmp_path / "bin" / "apt-get"
+@pytest.mark.parametrize(("users", "started"), [(None, 101), ("#!/bin/sh\nexit 7\n", 7)], ids=["none", "a user's"])
+def test_packages_are_installed_and_no_service_starts(tmp_path: Path, users: str | None, started: int) -> None:
+    """The policy that keeps services from starting is gone afterwards, and one of the user stays as it is."""
+    apt, calls, policy = tmp_path / "apt-get", tmp_path / "calls", tmp_path / "policy-rc.d"
     apt.write_text(APT)
     apt.chmod(0o755)
-    return {
-        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
-        "APT_CALLS": str(tmp_path / "calls"),
-        "POLICY": str(tmp_path / "policy-rc.d"),
-    }
-
-
-def test_the_packages_are_installed_and_no_service_starts(environment: dict[str, str]) -> None:
-    """The lists are renewed first; the policy that keeps services from starting is gone afterwards."""
-    out = io.StringIO()
-    install(environment, out, Path(environment["POLICY"]))
-    calls = Path(environment["APT_CALLS"]).read_text().splitlines()
-
-    assert calls[:2] == ["update", "service: 101"]
-    assert calls[2:4] == [f"install --yes --no-install-recommends {' '.join(PACKAGES.values())}", "service: 101"]
-    assert not Path(environment["POLICY"]).exists()
-    assert "installing docker.io" in out.getvalue()
-
-
-def test_a_policy_of_the_user_stays(environment: dict[str, str]) -> None:
-    """To the byte."""
-    policy = Path(environment["POLICY"])
-    policy.write_text("#!/bin/sh\nexit 7\n")
+    if users is not None:
+        policy.write_text(users)
+        policy.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "APT_CALLS": str(calls), "POLICY": str(policy)}
     install(environment, io.StringIO(), policy)
+    install_call = f"install --yes --no-install-recommends {' '.join(PACKAGES.values())}"
 
-    assert policy.read_text() == "#!/bin/sh\nexit 7\n"
-
-
-def test_a_failed_installation_shows_the_output_of_apt(environment: dict[str, str]) -> None:
-    """A failed installation shows the output of apt and removes the policy file."""
-    with pytest.raises(ClusterError, match=r"(?s)ended with 100.*Unable to locate"):
-        install({**environment, "APT_FAILS": "1"}, io.StringIO(), Path(environment["POLICY"]))
-
-    assert not Path(environment["POLICY"]).exists()
+    assert calls.read_text().splitlines()[:4] == ["update", f"service: {started}", install_call, f"service: {started}"]
+    assert (policy.read_text() if policy.exists() else None) == users

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from clusters.kind.engine import leftovers
+from clusters.kind.engine import daemon, leftovers
+from clusters.kind.engine.place import Place
 
 FORWARD = "proc/sys/net/ipv4/ip_forward"
 INSTANCES = "proc/sys/fs/inotify/max_user_instances"
@@ -20,6 +25,44 @@ MOUNTS = """22 1 8:1 / / rw - ext4 /dev/root rw
 """
 
 
+@contextmanager
+def waiting(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with these arguments that has begun, and waits."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["/bin/sh", "-c", "echo; read x", *arguments], stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_recycled_pid_is_not_our_dockerd(tmp_path: Path) -> None:
+    """A process that only names our folder, as an editor of a file there, is none of ours, and gets no signal."""
+    place = Place(tmp_path, tmp_path / "data")
+    with waiting(f"--exec-root={place.exec_root}") as other:
+        place.pid_file.write_text(str(other.pid))
+
+        assert daemon.running(place) is None
+        daemon.end(place)
+        leftovers.end(other.pid, lambda: False, 5)
+        assert other.poll() is None
+
+
+def test_the_members_of_a_group_are_killed_and_no_other_process() -> None:
+    """Members are killed until there are none; one that leaves the group before then goes on."""
+    with waiting() as member, waiting() as leaver:
+        looks = iter([{member.pid, leaver.pid}])
+
+        def members() -> set[int]:
+            return next(looks, {member.pid} if member.poll() is None else set())
+
+        leftovers.kill_all(members)
+
+        assert (member.wait(10), leaver.poll()) == (-signal.SIGKILL, None)
+
+
 def test_mounts_below_a_folder_are_found_the_deepest_first() -> None:
     """The mounts below a folder are found, and none of a folder with a name that only begins alike."""
     found = leftovers.mount_points(MOUNTS, [Path("/run/gs"), Path("/data")])
@@ -27,105 +70,71 @@ def test_mounts_below_a_folder_are_found_the_deepest_first() -> None:
     assert found == ["/data/overlay2/a/merged", "/run/gs/netns", "/data/a b", "/run/gs"]
 
 
-def group(folder: Path, pids: str = "") -> None:
-    """A group with these members."""
-    folder.mkdir(parents=True)
-    (folder / "cgroup.procs").write_text(pids)
+@pytest.mark.parametrize(
+    ("groups", "members"),
+    [
+        (
+            {
+                "pids/gs": "11\n0\n",
+                "pids/gs/below": "12\n",
+                "cpu,cpuacct/gs": "11\n",
+                "pids/gs-other": "13\n",
+                "pids/theirs/gs": "14\n",
+            },
+            {11, 12},
+        ),
+        ({".": "10\n", "gs/below": "12\n", "theirs/gs": "14\n"}, {12}),
+    ],
+    ids=["version 1", "unified"],
+)
+def test_members_are_those_of_our_groups(tmp_path: Path, groups: dict[str, str], members: set[int]) -> None:
+    """Similar names, groups below another's, and the 0 of other namespaces do not count."""
+    for name, pids in groups.items():
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / "cgroup.procs").write_text(pids)
+    if "." in groups:
+        (tmp_path / "cgroup.controllers").touch()
+    else:
+        (tmp_path / "cpu").symlink_to("cpu,cpuacct")
 
-
-@pytest.fixture
-def mounted(tmp_path: Path) -> Path:
-    """Version 1: two hierarchies, one of which has a second name."""
-    group(tmp_path / "pids/gs", "11\n0\n")
-    group(tmp_path / "pids/gs/below", "12\n")
-    group(tmp_path / "cpu,cpuacct/gs", "11\n")
-    group(tmp_path / "pids/gs-other", "13\n")
-    group(tmp_path / "pids/theirs/gs", "14\n")
-    (tmp_path / "cpu").symlink_to("cpu,cpuacct")
-    return tmp_path
-
-
-def test_members_are_those_of_our_groups(mounted: Path) -> None:
-    """Members are those of our groups: similar names, groups below another's, and the 0 of other namespaces do not count."""
-    assert leftovers.members("gs", mounted) == {11, 12}
-
-
-def test_a_unified_hierarchy_has_one_group(tmp_path: Path) -> None:
-    """A group of that name in another's is another's."""
-    (tmp_path / "cgroup.controllers").touch()
-    group(tmp_path / "gs/below", "12\n")
-    group(tmp_path / "theirs/gs", "14\n")
-
-    assert leftovers.members("gs", tmp_path) == {12}
-
-
-@pytest.mark.parametrize(("version", "where"), [(1, "pids/gs"), (2, "gs")])
-def test_a_group_is_made_where_processes_may_join(tmp_path: Path, version: int, where: str) -> None:
-    """A second time it is there."""
-    (tmp_path / "pids").mkdir()
-
-    assert leftovers.make_group("gs", version, tmp_path) == leftovers.make_group("gs", version, tmp_path)
-    assert (tmp_path / where).is_dir()
+    assert leftovers.members("gs", tmp_path) == members
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A host as it was, with dockerd's changes."""
+    """A host with dockerd's changes, and the record of what was before."""
     for name, value in ((FORWARD, "1"), (INSTANCES, "512")):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(value)
     for folder in ("etc/docker", "run/docker/plugins"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "etc/docker/key.json").touch()
+    absent = ["etc/docker/key.json", "run/docker/plugins", "run/docker"]
+    before = {"settings": {FORWARD: "0", INSTANCES: "128"}, "absent": absent}
+    (tmp_path / "before.json").write_text(json.dumps(before))
     return tmp_path
 
 
-def written(root: Path, **facts: object) -> Path:
-    """The record of the former settings."""
-    before = {"settings": {FORWARD: "0", INSTANCES: "128"}, **facts}
-    (root / "before.json").write_text(json.dumps(before))
-    return root / "before.json"
-
-
-def test_the_hosts_settings_are_put_back(root: Path) -> None:
-    """The settings for forwarding and for inotify instances are put back."""
-    leftovers.put_back(written(root), root)
-
-    assert ((root / FORWARD).read_text(), (root / INSTANCES).read_text()) == ("0", "128")
-
-
-def test_what_a_user_changed_meanwhile_stays(root: Path) -> None:
-    """A setting that a user changed in between stays as the user set it."""
+def test_the_hosts_settings_are_put_back_unless_a_user_set_them(root: Path) -> None:
+    """Forwarding is as before, and what a user changed in between stays."""
     (root / INSTANCES).write_text("8192")
-    leftovers.put_back(written(root), root)
+    leftovers.put_back(root / "before.json", root)
 
-    assert (root / INSTANCES).read_text() == "8192"
+    assert ((root / FORWARD).read_text(), (root / INSTANCES).read_text()) == ("0", "8192")
 
 
 def test_what_dockerd_made_is_removed_where_it_was_not_there(root: Path) -> None:
     """A folder that was there stays, and one in which there is something now."""
-    (root / "run/docker/somebody").touch()
-    absent = ["etc/docker/key.json", "run/docker/plugins", "run/docker"]
-    leftovers.put_back(written(root, absent=absent), root)
+    (root / "run/docker/another").touch()
+    leftovers.put_back(root / "before.json", root)
 
-    assert sorted(str(path.relative_to(root)) for path in root.glob("[er]*/**/*")) == [
-        "etc/docker",
-        "run/docker",
-        "run/docker/somebody",
-    ]
+    left = sorted(str(path.relative_to(root)) for path in root.glob("[er]*/**/*"))
+    assert left == ["etc/docker", "run/docker", "run/docker/another"]
 
 
-def test_settings_that_another_docker_needs_stay(root: Path) -> None:
-    """Settings stay if another Docker came after ours, because its containers need forwarding."""
-    file = written(root, absent=["etc/docker/key.json"])
-    leftovers.put_back(file, root, needed=True)
+@pytest.mark.parametrize(("file", "needed"), [("before.json", True), ("none.json", False)])
+def test_settings_that_another_docker_needs_stay(root: Path, file: str, needed: bool) -> None:
+    """Settings stay if another Docker came after ours and needs forwarding, or if nothing was recorded."""
+    leftovers.put_back(root / file, root, needed=needed)
 
     assert ((root / FORWARD).read_text(), (root / "etc/docker/key.json").exists()) == ("1", True)
-    assert not file.exists()
-
-
-def test_without_an_earlier_range_nothing_changes(root: Path) -> None:
-    """Another's Docker may need it as it is."""
-    leftovers.put_back(root / "none.json", root)
-
-    assert (root / FORWARD).read_text() == "1"

@@ -14,7 +14,7 @@ import pytest
 
 from clusters.kind.engine.engine import down
 from clusters.kind.engine.place import Place
-from clusters.kind.engine.uses import Use, Uses, live, others, own_runs
+from clusters.kind.engine.uses import Use, Uses
 from clusters.provider import ClusterError
 
 ROOT = Path(__file__).parents[4]
@@ -71,17 +71,6 @@ def said_by_down(place: Place, checkout: str, *, force: bool = False) -> str:
     return out.getvalue()
 
 
-def test_down_refuses_while_a_run_holds_its_lock(place: Place, checkouts: tuple[str, str]) -> None:
-    """``down`` names the process and checkout of the run that holds a lock, and goes on once that run is gone."""
-    with run_of(place, checkouts[0]) as run:
-        assert run.poll() is None
-        with pytest.raises(
-            ClusterError, match=rf"process {run.pid} of {checkouts[0]} \(a kind cluster\): end that run"
-        ):
-            said_by_down(place, checkouts[0])
-    assert said_by_down(place, checkouts[0]) == "docker: no private Docker is up\n"
-
-
 def test_down_leaves_another_checkouts_run_alone(place: Place, checkouts: tuple[str, str]) -> None:
     """``down`` succeeds although another checkout's run keeps the Docker; ``--force`` ends it and names that run."""
     registered(place, *checkouts)
@@ -120,31 +109,8 @@ def test_a_stray_file_is_no_use(place: Place, checkouts: tuple[str, str]) -> Non
         assert uses.all() == [Use(checkouts[0])]
 
 
-def test_a_run_ends_with_its_block(place: Place, checkouts: tuple[str, str]) -> None:
-    """A run is listed during its block and not after it."""
-    uses = Uses(place.uses)
-    with uses.run(checkouts[0], "a kind cluster"), uses.locked():
-        assert uses.all() == [Use(checkouts[0], os.getpid(), "a kind cluster")]
-    with uses.locked():
-        assert uses.all() == []
-
-
-def test_a_checkout_with_a_run_is_named_once() -> None:
-    """By its run, which names more."""
-    run = Use("/two", 7, "a kind cluster")
-    uses = [run, Use("/one"), Use("/two"), Use("/three")]
-
-    assert (own_runs(uses, "/two"), own_runs(uses, "/one")) == ([run], [])
-    assert others(uses, "/one") == [run, Use("/three")]
-
-
 def test_a_folder_that_is_a_link_is_not_trusted(place: Place, tmp_path: Path) -> None:
     """Another user may have put it there."""
     place.uses.symlink_to(tmp_path)
     with pytest.raises(ClusterError, match="not this user's"), Uses(place.uses).locked():
         pass
-
-
-def test_a_run_that_ends_meanwhile_is_no_use(tmp_path: Path) -> None:
-    """A run is no use if its file disappears between the listing of the folder and the look into it."""
-    assert live(tmp_path / "gone.run") is None

@@ -123,14 +123,10 @@ class Nodes:
         }
 
     def start_pod(self, name: str, node: str) -> str:
-        """A pod that does nothing, of the image that each node has; its address."""
+        """A pod that does nothing, of the image that each node has; its address, once it runs."""
         containerd = self.text(node, "cat /etc/containerd/config.toml")
         image = next(line.split("'")[1] for line in containerd.splitlines() if line.strip().startswith("sandbox ="))
         self.kubectl("apply", "--filename=-", given=_POD.format(name=name, node=node, image=image))
-        return self.address_of(name)
-
-    def address_of(self, name: str) -> str:
-        """The address of a pod, once it runs."""
 
         def look() -> str:
             pods = [pod for pod in self.objects("pods") if pod["metadata"]["name"] == name]
