@@ -1,6 +1,6 @@
 """``python -m load.bench``: the time that the extender takes, beside a server that does nothing. See ``--help``.
 
-Its measures come one after the other: filter in each world, binds, the first sync.
+Its measures come one after the other: filter in each world, binds, the first sync; and the device plugin with a long list.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from clusters.api.waiting import eventually
 from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
+from load.bench import device_list
 from load.bench.bench_figures import NOTHING, round_medians, summary, targets, text
 from load.bench.bench_plan import CONCURRENCIES, PODS_A_NODE, SEED, Cell, Plan, read
 from load.bench.bench_servers import Bed, Server, run_apart, set_events, start_extender, start_in_c, start_simulated
@@ -45,7 +46,7 @@ class Measuring:
         self._bed = bed
         self._progress = progress
         self._port = free_port()
-        self.run: dict[str, Any] = {"filter": [], "bind": [], "sync": [], "left_out": []}
+        self.run: dict[str, Any] = {"filter": [], "bind": [], "sync": [], "device_list": {}, "left_out": []}
 
     async def all(self) -> None:
         """All measures of the plan. Raises CannotMeasureError."""
@@ -57,6 +58,8 @@ class Measuring:
             async with AsyncExitStack() as stack:
                 bed = replace(self._bed, stack=stack)
                 await self._world(bed, nodes, (number + 1) * _VERSIONS, [nothing] if nothing else [])
+        self._say("device plugin: a long list, and at rest")
+        self.run["device_list"] = await device_list.measure(self._plan.rest_seconds)
 
     async def _world(self, bed: Bed, nodes: int, version: int, floor: list[Server]) -> None:
         plan, pods = self._plan, nodes * PODS_A_NODE
@@ -102,7 +105,7 @@ class Measuring:
             )
         begun, cpu = time.monotonic(), [server.cpu_seconds() for server in servers]
         try:
-            found = await run_apart(self._bed, "load.bench.asker", plan)
+            found = await run_apart(self._bed, "load.bench.client", plan)
         finally:
             seconds = time.monotonic() - begun
             events = (await set_events(self._port, 0) - before) / seconds
@@ -135,7 +138,7 @@ class Measuring:
                     pods = [("x", "y")] * part if kind == "nothing" else list(itertools.islice(orders, part))
                     asked.append({"kind": kind, "url": url, "orders": pods})
                 plan = {"servers": asked, "concurrency": concurrency}
-                for kept, storm in zip(storms, await run_apart(self._bed, "load.bench.binder", plan), strict=True):
+                for kept, storm in zip(storms, await run_apart(self._bed, "load.bench.client", plan), strict=True):
                     kept.append(storm)
             for (_, name, _), kept in zip(servers, storms, strict=True):
                 times = [one for storm in kept for one in storm["microseconds"]]
@@ -166,8 +169,7 @@ def run(plan: Plan) -> int:
     path = plan.output / "bench.json"
     write(path, found)
     print(f"{text(found)}\n\nwrote {path}")
-    missed = any(target.is_kept is False for target in targets(found))
-    return 99 if missed and plan.check_targets else 0
+    return 99 if any(target.is_kept is False for target in targets(found)) else 0
 
 
 async def _measure(plan: Plan) -> dict[str, Any]:
