@@ -88,10 +88,10 @@ def read(argv: Sequence[str] | None) -> Plan:
     """The plan of these flags; ends the program with code 2 if they make no sense."""
     parser = argparse.ArgumentParser(
         prog="python -m load.bench",
-        description="Measures the extender beside a C server that does nothing, in one run and asked in turn: /filter, binds, the\n"
-        f"first sync; then the device plugin with a long list. Worlds are simulated: nodes of {CARDS} cards of {CARD_UNITS} units, {FEWEST_PODS} to {MOST_PODS} pods each.",
+        description="Measures the extender beside a C server that does nothing, in one run and asked in turn: /filter, "
+        "binds, the first sync; then the device plugin with a long list. Worlds are simulated: "
+        f"nodes of {CARDS} cards of {CARD_UNITS} units, {FEWEST_PODS} to {MOST_PODS} pods each.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(

@@ -1,8 +1,8 @@
 """``python -m load.bench.client``: asks servers the same filter questions in turn, or has them bind pods.
 
-A process of its own that does nothing else; what to do comes as JSON on standard input, the microseconds go to standard output.
-kube-scheduler asks one question after the other, with work of its own between them, so this does; and it binds each pod in a routine
-of its own, so a bind does not wait for the one before it. All bytes are made before a clock runs.
+A process of its own that does nothing else; what to do comes as JSON on standard input, the microseconds go to
+standard output. kube-scheduler asks one question after the other, with work of its own between them, so this does; and it
+binds each pod in a routine of its own, so a bind does not wait for the one before it. All bytes are made before a clock runs.
 """
 
 from __future__ import annotations

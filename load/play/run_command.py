@@ -15,7 +15,7 @@ from gpushare import wire
 from load.bench.bench_questions import PREFIX
 from load.load_commands import CLUSTERS, add_output, count, port, read_data, seed
 from load.load_reports import write
-from load.play import curves, load_guard, play_report, soak, soak_on_control_plane
+from load.play import curves, results, soak, soak_on_control_plane
 from load.play.load_plan import CURVES, SHAPES, SOAK, TRACE, VERBS, Plan, weights_of
 from load.play.others import BASELINE, Foreign, is_url
 from load.play.play_running import OF_ORDER, OF_PLAN, OURS, Order, measure
@@ -31,9 +31,8 @@ _DEFAULTS: Final = {CURVES: (20, 40, 100), SOAK: (1800, 40, 200)}
 # Two cores are full with what real programs do for 40.
 _RATE_ON_CONTROLPLANE: Final = 20
 _EPILOG: Final = """The API server is simulated, the extender and every question are real; all is on loopback. Exit codes: 0
-measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound is broken by any extender of the run, or
-a card was over-booked; 130 stopped. Quote ratios:
-absolute times are this machine's."""
+measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound, or what curves or soak judge, is broken
+by any extender of the run, or a card was over-booked; 130 stopped. Quote ratios: absolute times are this machine's."""
 
 
 def add_to(commands: Any) -> None:
@@ -56,8 +55,8 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     about = "simulated cluster (default: 1,000 nodes)"
     add("--cluster", type=Path, default=CLUSTERS / "nodes-1000.yaml", metavar="FILE", help=about)
     about = (
-        "when pods come; curves: steadily, on clusters of 100 to 15,000 nodes, one after the other; soak: steadily, for half an hour, "
-        "while memory and the book are judged (default: %(default)s)"
+        "when pods come; curves: steadily, on clusters of 100 to 15,000 nodes, one after the other; soak: steadily, for "
+        "half an hour, while memory and the book are judged (default: %(default)s)"
     )
     add("--shape", choices=[*SHAPES, TRACE], default="steady", help=about)
     about = (
@@ -168,7 +167,7 @@ def _run(flags: argparse.Namespace) -> int:
         return asyncio.run(curves.run(_order(flags), folder / CURVES))
     if flags.shape == SOAK:
         return soak.finish(asyncio.run(measure(_order(flags), folder / SOAK)), folder / SOAK)
-    bounds = read_data(flags.bounds, load_guard.Bounds).bounds
+    bounds = read_data(flags.bounds, results.Bounds).bounds
     bounds = [one for one in bounds if one.over != BASELINE or flags.baseline]
     bounds = [one for one in bounds if not one.verb.startswith("ui") or flags.viewers]
     return _finish(asyncio.run(measure(_order(flags), folder)), bounds, folder / "load.json")
@@ -181,9 +180,9 @@ def _set_defaults(flags: argparse.Namespace) -> None:
     flags.events = events if flags.events is None else flags.events
 
 
-def _finish(found: dict[str, Any], bounds: Sequence[load_guard.Bound], path: Path) -> int:
+def _finish(found: dict[str, Any], bounds: Sequence[results.Bound], path: Path) -> int:
     """Print and keep what was found; the exit code."""
-    verdicts = load_guard.judge(bounds, found["rows"], OURS)
+    verdicts = results.judge(bounds, found["rows"], OURS)
     outcome = found["outcome"]
     # Extenders beside each other may over-book a card before they see each other's bindings; that is no fault of theirs.
     several = len({row["extender"] for row in found["rows"]}) > 1
@@ -194,7 +193,7 @@ def _finish(found: dict[str, Any], bounds: Sequence[load_guard.Bound], path: Pat
     broken = found["broken_promises"]
     found["verdicts"] += [{"text": text, "kept": False} for text in broken]
     write(path, found)
-    print(play_report.text(found))
+    print(results.text(found))
     if not found["order"]["has_floor"]:
         print("the server that does nothing is not there (no cc, gcc or clang), so nothing is said over it")
     print(f"\nwrote {path}")

@@ -21,8 +21,9 @@ from load.bench.bench_figures import (
 
 def row(server, p50, p99, *, names=500, events=0.0, with_tls=False, pause_ms=1.0) -> dict[str, Any]:
     return {
-        "server": server, "nodes": 5000, "names": names, "fit": "half", "events": events, "with_tls": with_tls, "pause_ms": pause_ms,
-        "p50": p50, "rounds_p50": [p50], "p99": p99, "p999": None, "cpu_microseconds": None, "answer_bytes": 10.0,
+        "server": server, "nodes": 5000, "names": names, "fit": "half", "events": events, "with_tls": with_tls,
+        "pause_ms": pause_ms, "p50": p50, "rounds_p50": [p50], "p99": p99, "p999": None, "cpu_microseconds": None,
+        "answer_bytes": 10.0,
     }  # fmt: skip
 
 
@@ -69,12 +70,12 @@ def test_a_per_mille_needs_a_thousand_values() -> None:
 
 @pytest.mark.parametrize(
     ("one", "floor", "found"),
-    [({"p50": 6.0}, {"p50": 2.0}, 3.0), ({"p50": 6.0}, None, None), ({"p50": None}, {"p50": 2.0}, None)]
-    + [({"p50": 6.0}, {"p50": 0.0}, None)],
+    [(6.0, 2.0, 3.0), (None, 2.0, None), (6.0, 0.0, None), (6.0, None, None)],
 )
 def test_a_ratio_needs_both(one, floor, found) -> None:
     """No number is better than a wrong one."""
-    assert ratio(one, floor, "p50") == found
+    assert ratio({"p50": one}, {"p50": floor}, "p50") == found
+    assert ratio({"p50": one}, None, "p50") is None
 
 
 def test_a_burst_of_other_work_does_not_move_the_ratio() -> None:
