@@ -179,7 +179,8 @@ def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
     own = {**os.environ, "PORT": str(port)}
     with subprocess.Popen([sys.executable, str(tmp_path / "reports.py")], env=own) as users:
         try:
-            done = load(*SMALL, "--shape", "trace", *others, *asked, "-o", out, "--bounds", bounds)
+            # So long that more binds are over-booked than the API server may not have shown yet.
+            done = load(*SMALL, "--seconds", 10, "--shape", "trace", *others, *asked, "-o", out, "--bounds", bounds)
         finally:
             users.terminate()
 
