@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from load.bench.__main__ import PODS_A_NODE, Cell, Plan, read
 from load.bench.__main__ import run as measure
-from load.bench.bench_plan import PODS_A_NODE, Cell, Plan, read
 from load.bench.bench_questions import Answer, filter_bodies, whole_answer, wrong_with
 from load.bench.client import Asked, ask_round
 
