@@ -164,11 +164,11 @@ down: $(CAN_RUN) ## End the clusters of this checkout that are still up (ARGS=--
 BENCH ?= --quick
 bench: $(READY) ## Measure the extender beside a C server that does nothing, and the device plugin with a long list (BENCH= for the full run, BENCH=--help)
 	@$(BIN)/python -m load.bench $(BENCH) $(ARGS)
-	@$(BIN)/python -m load.device_list
 
-LOAD ?= run
+# The shape of the load.
+LOAD ?= steady
 load: $(DRAWING) ## Play kube-scheduler in front of the extender with Locust for a minute (LOAD=curves: on 100 to 15,000 nodes; LOAD=soak: for half an hour; ARGS=--help)
-	@$(BIN)/python -m load $(LOAD) $(ARGS)
+	@$(BIN)/python -m load run --shape $(LOAD) $(ARGS)
 
 fuzz: $(READY) #+ Feed the extender's edge with what a coverage-guided fuzzer makes, for ten minutes (ARGS="--seconds 60 --keep FOLDER")
 	@$(call LOCKED,product cluster harness dev fuzz)

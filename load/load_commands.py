@@ -59,14 +59,6 @@ def apart(name: str, work: Callable[[Any], Any]) -> int:
     return exit_code(name, run)
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """The flag for the simulated cluster; by default one that ships with this."""
-    default = CLUSTERS / "nodes-1000.yaml"
-    parser.add_argument(
-        "--cluster", type=Path, default=default, metavar="FILE", help="simulated cluster (default: 1,000 nodes)"
-    )
-
-
 def add_output(parser: argparse.ArgumentParser, folder: str) -> None:
     """Where the results go."""
     about = "folder of the results (default: %(default)s)"

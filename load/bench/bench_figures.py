@@ -1,6 +1,7 @@
 """From times to figures: percentiles, ratios, whether the targets of the project are met; and all of it as text. Pure.
 
-A run is one mapping, which is also the JSON file: ``filter`` and ``bind`` have a row for each server, ``sync`` one for each start.
+A run is one mapping, which is also the JSON file: ``filter`` and ``bind`` have a row for each server, ``sync`` one for each start,
+and ``device_list`` are the figures of the device plugin.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ def targets(run: Mapping[str, Any]) -> list[Promise]:
     few, all_names = find(rows, names=500, **quiet), find(rows, names=5000, **quiet)
     busy = next((row for row in rows if row["events"] and few and _is_same_but_events(row, few)), None)
     sync = find(run["sync"], nodes=5000, pods=50_000, server=EXTENDER) or {}
+    plugin = run["device_list"]
     over = "x do-nothing C"
     return [
         Promise("500 names of 5,000 nodes, half fit, quiet: p50", 5, over_nothing(rows, few, "p50"), over),
@@ -98,6 +100,9 @@ def targets(run: Mapping[str, Any]) -> list[Promise]:
         Promise("first sync of 50,000 pods on 5,000 nodes", 10, sync.get("seconds"), "s"),
         Promise("memory after it", 250, sync.get("rss_mib"), "MiB"),
         Promise("most memory during it", 250, sync.get("peak_mib"), "MiB"),
+        Promise("first list of a device plugin with 72,816 ids", 0.5, plugin.get("first_seconds"), "s"),
+        Promise("most memory of the plugin with that list", 150, plugin.get("list_mib"), "MiB"),
+        Promise("memory of a device plugin at rest", 60, plugin.get("rest_mib"), "MiB"),
     ]
 
 
@@ -114,6 +119,7 @@ def text(run: Mapping[str, Any]) -> str:
         _filters(run),
         _binds(run),
         _syncs(run),
+        _device_list(run),
         _left_out(run),
     )
     return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
@@ -171,6 +177,17 @@ def _syncs(run: Mapping[str, Any]) -> Iterator[str]:
     digits = {"nodes": 0, "pods": 0, "start_seconds": 2, "seconds": 2, "rss_mib": 0, "peak_mib": 0}
     rows = [(row["server"], *(number(row[key], places) for key, places in digits.items())) for row in run["sync"]]
     yield from table(("server", "nodes", "pods", "start s", "ready s", "after", "most"), rows)
+
+
+def _device_list(run: Mapping[str, Any]) -> Iterator[str]:
+    if found := run["device_list"]:
+        yield f"device list of {found['ids']} ids, {found['bytes']} bytes"
+        yield f"built, sent and received in {found['first_seconds']:.3f} s, the next time in {found['again_seconds']:.3f} s"
+        yield (
+            f"an unhealthy card: from the Xid to the new list {found['unhealthy_seconds']:.3f} s, "
+            f"{found['unhealthy_bytes_share']:.3f} of one list's bytes"
+        )
+        yield f"at rest the plugin takes {found['rest_share']:.2%} of a processor"
 
 
 def _left_out(run: Mapping[str, Any]) -> Iterator[str]:

@@ -110,13 +110,8 @@ async def start_simulated(bed: Bed, port: int, flags: Mapping[str, object]) -> P
     argv = [sys.executable, "-m", "load.simulated.api_server", "--port", str(port), *words]
     url = f"http://127.0.0.1:{port}"
     program = await bed.start("simulated API server", argv, lambda: answers(f"{url}/simulated"))
-    write_kubeconfig(bed.folder, port)
+    (bed.folder / "kubeconfig").write_text(_KUBECONFIG.format(url=url))
     return program
-
-
-def write_kubeconfig(folder: Path, port: int) -> None:
-    """``kubeconfig`` in a folder, for a simulated API server."""
-    (folder / "kubeconfig").write_text(_KUBECONFIG.format(url=f"http://127.0.0.1:{port}"))
 
 
 def c_compiler() -> Compiler | None:

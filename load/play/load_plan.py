@@ -41,6 +41,8 @@ class Asked(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """One run: pods come to the API server at ``api``, and each is scheduled with one of ``extenders``, in turn.
 
+    ``records`` is the folder of the results.
+
     ``floor`` is the URL of a server that does nothing, which is asked the same questions; "" if there is none.
     ``weights``, of each second, are those of the shape ``trace``. ``window`` is how many nodes an extender sees of each question.
     Each pod asks for ``units``; 0: by the cluster. The other numbers are how many users there are of each kind.
@@ -50,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True):
     window: int
     rate: float
     seconds: float
-    records: str
+    records: str = ""
     api: str = ""
     extenders: tuple[Asked, ...] = ()
     floor: str = ""
@@ -61,7 +63,6 @@ class Plan(msgspec.Struct, frozen=True):
     inspectors: int = 0
     what_if: int = 0
     viewers: int = 0
-    seed: int = 1
 
 
 def load() -> Plan:
@@ -109,10 +110,14 @@ def weighed(weights: Sequence[float]) -> Shape:
     return lambda second, rate, seconds: Arrivals(rate * weights[second] if second < len(weights) else 0.0)
 
 
+# One run on each of several clusters, and one for half an hour that is audited.
+CURVES, SOAK = "curves", "soak"
 SHAPES: Final[Mapping[str, Shape]] = {
     "steady": steady,
     "burst": burst,
     "diurnal": diurnal,
+    CURVES: steady,
+    SOAK: steady,
 }
 # Pods come when those of a trace did.
 TRACE: Final = "trace"

@@ -15,6 +15,7 @@ from typing import Final
 
 import aiohttp
 
+from clusters.api.readiness import is_up
 from clusters.api.waiting import NotReachedError, eventually
 from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
@@ -104,17 +105,8 @@ async def _start(bed: Bed, name: str, argv: Sequence[str], more: dict[str, str],
     url = f"http://127.0.0.1:{port}"
     probed = Foreign(ready=ready).ready_url(url)
     own = {**more, "PORT": str(port), "KUBECONFIG": kubeconfig}
-    await bed.start(name, words, lambda: answers(probed) if probed else _listens(port), own, has_children=True)
+    await bed.start(name, words, lambda: answers(probed) if probed else is_up(url, ""), own, has_children=True)
     return url
-
-
-async def _listens(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    return True
 
 
 async def _until_ready(name: str, url: str, progress: Progress) -> None:
@@ -183,7 +175,7 @@ async def _why_not_yet(session: aiohttp.ClientSession, other: Asked, pod: bytes,
             await _ask(session, other, "prioritize", arguments(pod, fit), lambda answer: highest(answer, fit))
     except TimeoutError:
         return f"no answer in {ANSWER_SECONDS:.0f} s"
-    except (aiohttp.ClientSSLError, HopelessAnswerError) as error:
+    except HopelessAnswerError as error:
         raise CannotMeasureError(f"{other.name}: {error}") from error
     except aiohttp.ClientConnectorError:
         raise

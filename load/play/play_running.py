@@ -1,8 +1,10 @@
-"""One run: the simulated cluster up, the extender up, Locust, and all down again; the extender's use during it."""
+"""One run: the simulated cluster up, the extender up, Locust, and all down again; the extender's use during it, and all figures."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import os
 import socket
 import sys
 import time
@@ -16,6 +18,7 @@ import msgspec
 
 from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
+from clusters.processes.scratch import scratch_folder
 from clusters.processes.tied import tied
 from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import (
@@ -28,10 +31,13 @@ from load.bench.bench_servers import (
     start_simulated,
 )
 from load.load_commands import CannotMeasureError
+from load.load_reports import machine
 from load.play import load_plan as plans
+from load.play import results
 from load.play.load_plan import Asked, Plan
 from load.play.others import Foreign, start_others
 from load.readings import samples as samples_of
+from load.simulated.cluster_file import read
 
 _ROOT: Final = Path(__file__).parents[2]
 _LOCUSTFILE: Final = Path(__file__).with_name("locustfile.py")
@@ -43,6 +49,9 @@ _STOP_SECONDS: Final = 10
 _SPARE_SECONDS: Final = 120.0
 # How our extender is named in records.
 OURS: Final = "gpushare"
+# Flags that go as they are into the plan, the order and the file of results.
+OF_PLAN: Final = ("shape", "rate", "seconds", "schedulers", "inspectors", "what_if", "viewers")
+OF_ORDER: Final = ("events", "tls", "baseline", "workers")
 _COUNTED: Final = ("created", "binds", "ended", "over_booked", "over_booked_knowingly", "binds_without_card")
 
 
@@ -63,7 +72,46 @@ class Order:
     """How often our extender compares its book with the API, which is sampled then; 0: as it does by itself."""
 
 
-async def run(order: Order, scratch: Path, folder: Path, progress: Progress) -> tuple[dict[str, Any], dict[str, str]]:
+async def measure(order: Order, folder: Path) -> dict[str, Any]:
+    """All that a run comes to, as it goes into the JSON file; other files are in the folder by then.
+
+    Raises LoadError, ClusterError, OSError.
+    """
+    if importlib.util.find_spec("locust") is None:
+        raise CannotMeasureError("Locust is missing: make load installs it, or pip install '.[load]' in a checkout")
+    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder.resolve()
+    for pattern in ("requests-*.tsv", "locust.log", "load.json"):
+        for path in folder.glob(pattern):
+            # Left by a run before this one.
+            path.unlink()
+    before, plan = os.getloadavg()[0], order.plan
+    with scratch_folder() as scratch, Progress("load", "starting", sys.stderr) as progress:
+        outcome, placed = await _run(order, scratch, folder, progress)
+    records: list[results.Record] = []
+    for path in sorted(folder.glob("requests-*.tsv")):
+        with path.open(encoding="utf-8") as lines:
+            records += results.parse(lines)
+    if not any(record.extender == OURS for record in records):
+        raise CannotMeasureError("Locust asked nothing: no pod came in time")
+    return {
+        "machine": machine(before),
+        "cluster": {"file": Path(plan.cluster).name, "nodes": read(Path(plan.cluster)).nodes},
+        "order": {
+            "names": plan.window,
+            **{name: getattr(plan, name) for name in OF_PLAN},
+            **{name: getattr(order, name) for name in OF_ORDER},
+            "against": order.foreign.against,
+            "has_floor": any(record.verb == results.FLOOR for record in records),
+        },
+        "outcome": outcome,
+        "broken_promises": results.broken_promises(records, placed),
+        "rows": results.rows(records, plan.seconds),
+        "failures": results.failures(records),
+    }
+
+
+async def _run(order: Order, scratch: Path, folder: Path, progress: Progress) -> tuple[dict[str, Any], dict[str, str]]:
     """All of it: the result, beside the files in the folder, and the node that each pod was bound to.
 
     Raises CannotMeasureError, ClusterError.
@@ -71,10 +119,10 @@ async def run(order: Order, scratch: Path, folder: Path, progress: Progress) -> 
     async with AsyncExitStack() as stack:
         bed = Bed.of(scratch, stack)
         for wanted in filter(None, (order.api_port, order.web_port)):
-            check_free(wanted)
+            _check_free(wanted)
         port, cluster = order.api_port or free_port(), order.plan.cluster
         progress.line("simulated API server")
-        await start_simulated(bed, port, {"cluster": cluster, "seed": order.plan.seed})
+        await start_simulated(bed, port, {"cluster": cluster})
         floor = await start_in_c(bed)
         progress.line("extender: first sync")
         audits = ["--audit-interval", f"{order.audit_seconds}s"] if order.audit_seconds else []
@@ -82,6 +130,7 @@ async def run(order: Order, scratch: Path, folder: Path, progress: Progress) -> 
         others = await start_others(bed, order.foreign, order.baseline, Path(cluster), progress)
         plan = msgspec.structs.replace(
             order.plan,
+            records=str(folder),
             api=f"http://127.0.0.1:{port}",
             extenders=(Asked(OURS, server.url + PREFIX, server.tls), *others),
             floor=floor.url if floor is not None else "",
@@ -103,7 +152,7 @@ async def run(order: Order, scratch: Path, folder: Path, progress: Progress) -> 
         }, await ask_simulated(port, "/placed")
 
 
-def check_free(port: int) -> None:
+def _check_free(port: int) -> None:
     """Raises CannotMeasureError if a port of 127.0.0.1 is in use already."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

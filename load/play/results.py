@@ -1,16 +1,24 @@
-"""From records of requests to figures: percentiles by verb and extender, ratios over the server that does nothing. Pure.
+"""From records of requests to figures, to verdicts by bounds, and to text. Pure.
 
-The binds that extenders reported are compared with those that the API server has.
+Figures are percentiles by verb and extender, and ratios over the server that does nothing. Bounds that a run must keep are data,
+relative to that server or to another extender of the same run. The binds that extenders reported are compared with those that the
+API server has.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from load.bench.bench_figures import percentile
+from load.load_reports import Promise, number, table, warning
 
+# Extenders that a bound applies to, beside names.
+ALL: Final = "all"
+OTHERS: Final = "others"
 _MADE: Final = "each reported bind is made"
 _AS_ORDERED: Final = "each bind is made on the node of its order"
 _NOT_MADE: Final = "each refused bind is left unmade"
@@ -144,3 +152,120 @@ def _broken(asked: Sequence[Record], node: str) -> Iterator[tuple[str, str, str]
             yield _AS_ORDERED, one.extender, f"{one.pod} is on {node}, not on {one.node}"
         elif one is not made:
             yield _MADE, one.extender, f"{one.pod} on {one.node}"
+
+
+class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``figure`` of ``verb`` is at most ``most`` times that of ``over``. ``failures`` are a number, ``refused`` a share of all.
+
+    ``over`` is ``floor``, the server that does nothing, or the name of another extender, asked in the same run: its URL, ``other``,
+    ``baseline``. ``to`` are the extenders that it applies to: ``gpushare`` (ours), ``others``, ``all``, or one by its name. By
+    default answers are judged of all, and times of ours alone: how fast another extender is, is no promise of this project.
+    """
+
+    verb: Literal["filter", "prioritize", "bind", "inspect", "explain", "ui", "ui/state", "ui/events"]
+    figure: Literal["p50", "p95", "p99", "p999", "failures", "refused"]
+    most: Annotated[float, msgspec.Meta(ge=0)]
+    over: str = "floor"
+    to: str = ""
+
+    def applies_to(self, extender: str, ours: str) -> bool:
+        """Is this extender judged by it?"""
+        to = self.to or (ALL if self.figure in ("failures", "refused") else ours)
+        return to in (ALL, extender) or (to == OTHERS and extender != ours)
+
+    def judged(self, extender: str, value: float | None) -> Promise:
+        """The bound with the figure that was found; what was not measured keeps no bound."""
+        unit = "" if self.figure in ("failures", "refused") else f"x {self.over}"
+        return Promise(f"{extender} {self.verb} {self.figure}".strip(), self.most, value, unit)
+
+
+class Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file."""
+
+    bounds: Annotated[list[Bound], msgspec.Meta(min_length=1)]
+
+
+def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], ours: str) -> list[Promise]:
+    """Each bound with what the run came to, for each extender that it applies to; ours comes first.
+
+    Another extender is judged in the verbs that it was asked. A bound to one that was not in the run is not measured.
+    """
+    asked = {str(row["extender"]) for row in rows}
+    extenders = [ours, *sorted(asked - {ours})]
+    verdicts = [
+        bound.judged("" if extender == ours else extender, _value(bound, rows, extender))
+        for extender in extenders
+        for bound in bounds
+        if bound.applies_to(extender, ours) and (extender == ours or _row(rows, extender, bound.verb) is not None)
+    ]
+    absent = [bound for bound in bounds if bound.to not in ("", ALL, OTHERS, *extenders)]
+    return [*verdicts, *(bound.judged(bound.to, None) for bound in absent)]
+
+
+def _value(bound: Bound, rows: Sequence[Mapping[str, Any]], extender: str) -> float | None:
+    row = _row(rows, extender, bound.verb)
+    if row is None:
+        return None
+    if bound.figure == "failures":
+        return float(row["failures"])
+    if bound.figure == "refused":
+        return float(row["refused"]) / float(row["count"])
+    if bound.over == "floor":
+        return row.get(f"{bound.figure}_over_floor")
+    other = _row(rows, bound.over, bound.verb)
+    figure, its = row[bound.figure], other[bound.figure] if other is not None else None
+    return float(figure) / float(its) if figure is not None and its else None
+
+
+def _row(rows: Sequence[Mapping[str, Any]], extender: str, verb: str) -> Mapping[str, Any] | None:
+    return next((row for row in rows if row["extender"] == extender and row["verb"] == verb), None)
+
+
+def text(run: Mapping[str, Any]) -> str:
+    """All of it."""
+    order, cluster, failures = run["order"], run["cluster"], run["failures"]
+    about = (
+        f"{cluster['nodes']} simulated nodes ({cluster['file']}), {order['names']} names in a question, {order['shape']} at "
+        f"{order['rate']:g} pods/s for {order['seconds']:g} s, {order['schedulers']} schedulers, {order['events']} events/s"
+        f"{', TLS' if order['tls'] else ''}"
+    )
+    wrong = [f"{one['count']} x {one['verb']}, {one['extender']}: {one['wrong'][:200]}" for one in failures]
+    bounds = ["bounds", *(f"  {one['text']}" for one in run["verdicts"])]
+    parts = ([*warning(run["machine"]), about], list(_rows(run)), list(_outcome(run)), wrong, bounds)
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
+def _rows(run: Mapping[str, Any]) -> Iterator[str]:
+    yield "ms as Locust sees them; in brackets over a server that does nothing, which Locust asks each filter's question after it"
+    rows = (
+        (
+            row["verb"] if row["extender"] == "gpushare" else f"{row['verb']}, {row['extender']}",
+            *(row[key] for key in ("count", "failures", "refused")),
+            *(_with_ratio(row, cut) for cut in ("p50", "p95", "p99")),
+            number(row["p999"], 2),
+            number(row["max"], 2),
+            number(row["bytes"]),
+        )
+        for row in run["rows"]
+    )
+    yield from table(("", "count", "failed", "refused", "p50", "p95", "p99", "p99.9", "max", "bytes"), rows)
+
+
+def _with_ratio(row: Mapping[str, Any], cut: str) -> str:
+    over = row.get(f"{cut}_over_floor")
+    return number(row[cut], 2) + (f" ({over:.2f})" if row[cut] is not None and over is not None else "")
+
+
+def _outcome(run: Mapping[str, Any]) -> Iterator[str]:
+    outcome = run["outcome"]
+    counts, samples = outcome["counts"], outcome["samples"]
+    left = counts["created"] - counts["binds"]
+    yield (
+        f"{counts['created']} pods came, {counts['binds']} were bound ({counts['binds'] / run['order']['seconds']:.1f}/s), "
+        f"{left} wait still, {counts['ended']} ended; {outcome['events_per_second']:.0f} events/s beside"
+    )
+    if len(samples) > 1:
+        first, last = samples[0], samples[-1]
+        cores = (last["cpu_seconds"] - first["cpu_seconds"]) / (last["at"] - first["at"])
+        memory = [sample["rss_mib"] for sample in samples]
+        yield f"the extender took {cores:.2f} of a core and {memory[0]:.0f} MiB at first, {max(memory):.0f} MiB at most"

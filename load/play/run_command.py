@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib.util
-import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
-from clusters.processes.progress import Progress
-from clusters.processes.scratch import scratch_folder
 from gpushare import wire
 from load.bench.bench_questions import PREFIX
-from load.load_commands import CannotMeasureError, add_cluster, add_output, count, port, read_data, seed
-from load.load_reports import machine, write
-from load.play import load_guard, play_report, results
-from load.play.load_plan import SHAPES, TRACE, VERBS, Plan, weights_of
+from load.load_commands import CLUSTERS, add_output, count, port, read_data, seed
+from load.load_reports import write
+from load.play import curves, results, soak, soak_on_control_plane
+from load.play.load_plan import CURVES, SHAPES, SOAK, TRACE, VERBS, Plan, weights_of
 from load.play.others import BASELINE, Foreign, is_url
-from load.play.play_running import OURS, Order, run
+from load.play.play_running import OF_ORDER, OF_PLAN, OURS, Order, measure
 from load.replay.trace import SAMPLE, creation_times
 from load.simulated.cluster_file import read
 
 _BOUNDS: Final = Path(__file__).parents[1] / "bounds.yaml"
 _CARDS_SHOWN: Final = 10
-# Flags that go as they are into the plan, the order and the file.
-_OF_PLAN: Final = ("shape", "rate", "seconds", "schedulers", "inspectors", "what_if", "viewers", "seed")
-_OF_ORDER: Final = ("events", "tls", "baseline", "workers")
+_SIMULATED, _CONTROLPLANE = "simulated", "controlplane"
+# Seconds, pods a second, and watch events a second beside, of shapes that have their own.
+_USUAL: Final = (60, 20, 100)
+_DEFAULTS: Final = {CURVES: (20, 40, 100), SOAK: (1800, 40, 200)}
+# Two cores are full with what real programs do for 40.
+_RATE_ON_CONTROLPLANE: Final = 20
 _EPILOG: Final = """The API server is simulated, the extender and every question are real; all is on loopback. Exit codes: 0
-measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound is broken by any extender of the run, or
-a card was over-booked; 130 stopped. Quote ratios:
-absolute times are this machine's."""
+measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound, or what curves or soak judge, is broken
+by any extender of the run, or a card was over-booked; 130 stopped. Quote ratios: absolute times are this machine's."""
 
 
 def add_to(commands: Any) -> None:
@@ -45,82 +43,79 @@ def add_to(commands: Any) -> None:
         description="Locust users play kube-scheduler in front of the extender, on a simulated cluster of any size.",
         epilog=_EPILOG,
     )
-    _add_flags(parser)
+    _add_load(parser)
+    _add_extenders(parser)
     add_output(parser, "load-results")
     parser.set_defaults(name="load", run=_run, refuse=parser.error)
 
 
-def _add_flags(parser: argparse.ArgumentParser) -> None:
-    """All but the output folder."""
-    add_cluster(parser)
+def _add_load(parser: argparse.ArgumentParser) -> None:
+    """The cluster, the pods that come, and the users beside."""
     add = parser.add_argument
-    shapes = [*sorted(SHAPES), TRACE]
-    add("--shape", choices=shapes, default="steady", help="when pods come (default: %(default)s)")
+    about = "simulated cluster (default: 1,000 nodes)"
+    add("--cluster", type=Path, default=CLUSTERS / "nodes-1000.yaml", metavar="FILE", help=about)
+    about = (
+        "when pods come; curves: steadily, on clusters of 100 to 15,000 nodes, one after the other; soak: steadily, for "
+        "half an hour, while memory and the book are judged (default: %(default)s)"
+    )
+    add("--shape", choices=[*SHAPES, TRACE], default="steady", help=about)
+    about = (
+        "with --shape trace: pods come when those of this trace did, its time shortened to --seconds and its mean rate made "
+        "--rate; how large they are the cluster says (default: a small synthetic trace that ships with this)"
+    )
+    add("--trace", type=Path, default=SAMPLE, metavar="DIR", help=about)
+    add("--seconds", type=count, metavar="N", help="how long pods come (default: 60; curves 20 each, soak 1800)")
+    add("--rate", type=count, metavar="N", help="pods a second on average (default: 20; curves and soak 40)")
+    add("--events", type=seed, metavar="N", help="watch events a second beside (default: 100; soak 200)")
+    about = "nodes in a question (default: what kube-scheduler sends on so many nodes)"
+    add("--names", type=count, metavar="N", help=about)
+    add(
+        "--schedulers",
+        type=count,
+        default=1,
+        metavar="N",
+        help="each serial, as the real one is (default: %(default)s)",
+    )
+    about = "users that ask for all cards each second (default: 0)"
+    add("--inspectors", type=seed, default=0, metavar="N", help=about)
+    about = "users that ask each second where a pod would go (default: 0)"
+    add("--what-if", type=seed, default=0, metavar="N", help=about)
+    about = "users that have our extender's page open; it serves 16 at most (default: 0)"
+    add("--viewers", type=seed, default=0, metavar="N", help=about)
+    about = "Locust processes beside a master (default: 0, one process alone)"
+    add("--workers", type=seed, default=0, metavar="N", help=about)
+    about = "show Locust's pages at http://127.0.0.1:PORT meanwhile"
+    add("--web-port", type=port, default=0, metavar="PORT", help=about)
+    about = (
+        "API server and scheduler of a soak; control plane (make control-plane builds it): both are real, and kwok says that pods "
+        f"run; pods come at {_RATE_ON_CONTROLPLANE} a second there (default: %(default)s)"
+    )
+    add("--provider", choices=(_SIMULATED, _CONTROLPLANE), default=_SIMULATED, help=about)
+
+
+def _add_extenders(parser: argparse.ArgumentParser) -> None:
+    """Ours, the others, and what they must keep."""
+    add = parser.add_argument
     add("--tls", action="store_true", help="over TLS, with a client's certificate")
     about = (
         "another extender, which gets as many pods: one that follows --api-port already, or the command that starts one, with "
         "{port} and {kubeconfig} in its words, or PORT and KUBECONFIG in its environment"
     )
     add("--against", action="append", type=_url_or_command, default=[], metavar="URL|CMD", help=about)
-    for name, (metavar, kind, default, about) in _flags().items():
-        add(name, metavar=metavar, type=kind, default=default, help=about)
-
-
-def _flags() -> dict[str, tuple[str, Callable[[str], object], object, str]]:
-    """By its name, the value of a flag as it is shown, its reader, its default, and what it is."""
-    return {
-        "--seconds": ("N", count, 60, "how long pods come (default: %(default)s)"),
-        "--rate": ("N", count, 20, "pods a second on average (default: %(default)s)"),
-        "--trace": (
-            "DIR",
-            Path,
-            SAMPLE,
-            "with --shape trace: pods come when those of this trace did, its time shortened to --seconds and its mean rate made "
-            "--rate; how large they are the cluster says (default: a small synthetic trace that ships with this)",
-        ),
-        "--workload": ("NAME", str, "default", "of the trace: reads openb_pod_list_NAME.csv (default: default)"),
-        "--schedulers": ("N", count, 1, "each serial, as the real one is (default: %(default)s)"),
-        "--names": ("N", count, None, "nodes in a question (default: what kube-scheduler sends on so many nodes)"),
-        "--inspectors": ("N", seed, 0, "users that ask for all cards each second (default: 0)"),
-        "--what-if": ("N", seed, 0, "users that ask each second where a pod would go (default: 0)"),
-        "--viewers": ("N", seed, 0, "users that have our extender's page open; it serves 16 at most (default: 0)"),
-        "--events": ("N", seed, 100, "watch events a second beside (default: %(default)s)"),
-        "--path": (
-            "PATH",
-            _path,
-            PREFIX,
-            "of the extenders of --against, the path before the verbs; / for the root, as HAMi has them (default: %(default)s)",
-        ),
-        "--verbs": (
-            "VERB[=NAME],...",
-            _verbs,
-            dict(VERBS),
-            "of the extenders of --against, the verbs that are asked, as kube-scheduler is configured; without prioritize a node "
-            "that passes is chosen at random (default: filter,prioritize,bind)",
-        ),
-        "--ready": (
-            "PATH|URL",
-            str,
-            "",
-            "of the extenders of --against, what answers 2xx once they can be asked (default: a program listens, a URL is up)",
-        ),
-        "--baseline": (
-            "COMMIT",
-            _commit,
-            "",
-            "our own extender as of this commit gets as many pods, and the bounds over it are judged; not with --tls",
-        ),
-        "--api-port": ("PORT", port, 0, "of the simulated API server (default: a free one)"),
-        "--workers": ("N", seed, 0, "Locust processes beside a master (default: 0, one process alone)"),
-        "--web-port": ("PORT", port, 0, "show Locust's pages at http://127.0.0.1:PORT meanwhile"),
-        "--bounds": (
-            "FILE",
-            Path,
-            _BOUNDS,
-            "what a run must keep, and of which extenders (to: gpushare, others, all, or a name) (default: load/bounds.yaml)",
-        ),
-        "--seed": ("N", seed, 1, "of the pods that come (default: %(default)s)"),
-    }
+    about = "of the extenders of --against, the path before the verbs; / for the root, as HAMi has them (default: %(default)s)"
+    add("--path", type=_path, default=PREFIX, metavar="PATH", help=about)
+    about = (
+        "of the extenders of --against, the verbs that are asked, as kube-scheduler is configured; without prioritize a node "
+        "that passes is chosen at random (default: filter,prioritize,bind)"
+    )
+    add("--verbs", type=_verbs, default=dict(VERBS), metavar="VERB[=NAME],...", help=about)
+    about = "of the extenders of --against, what answers 2xx once they can be asked (default: a program listens, a URL is up)"
+    add("--ready", default="", metavar="PATH|URL", help=about)
+    about = "our own extender as of this commit gets as many pods, and the bounds over it are judged; not with --tls"
+    add("--baseline", type=_commit, default="", metavar="COMMIT", help=about)
+    add("--api-port", type=port, default=0, metavar="PORT", help="of the simulated API server (default: a free one)")
+    about = "what a run must keep, and of which extenders (to: gpushare, others, all, or a name) (default: load/bounds.yaml)"
+    add("--bounds", type=Path, default=_BOUNDS, metavar="FILE", help=about)
 
 
 def _url_or_command(text: str) -> str:
@@ -159,11 +154,35 @@ def _run(flags: argparse.Namespace) -> int:
         flags.refuse("--against URL needs --api-port: the other extender must follow the API server of this run")
     if flags.baseline and flags.tls:
         flags.refuse("--baseline is asked over plain HTTP, so it cannot be compared over --tls")
-    bounds = read_data(flags.bounds, load_guard.Bounds).bounds
+    if flags.provider == _CONTROLPLANE and flags.shape != SOAK:
+        flags.refuse("--provider controlplane is for --shape soak")
+    if flags.shape == SOAK and (flags.against or flags.baseline):
+        flags.refuse("--shape soak judges our extender alone, without --against and --baseline")
+    _set_defaults(flags)
+    folder: Path = flags.output
+    if flags.provider == _CONTROLPLANE:
+        found = soak_on_control_plane.measure(flags.cluster, flags.rate, flags.seconds, folder / SOAK)
+        return soak.finish(asyncio.run(found), folder / SOAK)
+    if flags.shape == CURVES:
+        return asyncio.run(curves.run(_order(flags), folder / CURVES))
+    if flags.shape == SOAK:
+        return soak.finish(asyncio.run(measure(_order(flags), folder / SOAK)), folder / SOAK)
+    bounds = read_data(flags.bounds, results.Bounds).bounds
     bounds = [one for one in bounds if one.over != BASELINE or flags.baseline]
     bounds = [one for one in bounds if not one.verb.startswith("ui") or flags.viewers]
-    found = asyncio.run(measure(_order(flags), flags.output))
-    verdicts = load_guard.judge(bounds, found["rows"], OURS)
+    return _finish(asyncio.run(measure(_order(flags), folder)), bounds, folder / "load.json")
+
+
+def _set_defaults(flags: argparse.Namespace) -> None:
+    seconds, rate, events = _DEFAULTS.get(flags.shape, _USUAL)
+    rate = _RATE_ON_CONTROLPLANE if flags.provider == _CONTROLPLANE else rate
+    flags.seconds, flags.rate = flags.seconds or seconds, flags.rate or rate
+    flags.events = events if flags.events is None else flags.events
+
+
+def _finish(found: dict[str, Any], bounds: Sequence[results.Bound], path: Path) -> int:
+    """Print and keep what was found; the exit code."""
+    verdicts = results.judge(bounds, found["rows"], OURS)
     outcome = found["outcome"]
     # Extenders beside each other may over-book a card before they see each other's bindings; that is no fault of theirs.
     several = len({row["extender"] for row in found["rows"]}) > 1
@@ -173,9 +192,8 @@ def _run(flags: argparse.Namespace) -> int:
     found["verdicts"].append({"text": text, "kept": not over_booked})
     broken = found["broken_promises"]
     found["verdicts"] += [{"text": text, "kept": False} for text in broken]
-    path = flags.output / "load.json"
     write(path, found)
-    print(play_report.text(found))
+    print(results.text(found))
     if not found["order"]["has_floor"]:
         print("the server that does nothing is not there (no cc, gcc or clang), so nothing is said over it")
     print(f"\nwrote {path}")
@@ -203,60 +221,20 @@ def _order(flags: argparse.Namespace) -> Order:
     nodes = described.nodes
     if described.too_large:
         sizes = ", ".join(map(str, described.too_large))
-        print(
-            f"load: {flags.cluster}: no card holds a pod of {sizes} GiB: such pods will wait for ever", file=sys.stderr
-        )
-    weights: tuple[float, ...] = ()
-    if flags.shape == TRACE:
-        weights = tuple(weights_of(creation_times(flags.trace, flags.workload), flags.seconds))
+        message = f"load: {flags.cluster}: no card holds a pod of {sizes} GiB: such pods will wait for ever"
+        print(message, file=sys.stderr)
+    weights = weights_of(creation_times(flags.trace, "default"), flags.seconds) if flags.shape == TRACE else ()
     plan = Plan(
         cluster=str(flags.cluster.resolve()),
         window=min(flags.names or feasible_nodes_to_find(nodes, 0), nodes),
-        weights=weights,
-        records=str(flags.output.resolve()),
-        **{name: getattr(flags, name) for name in _OF_PLAN},
+        weights=tuple(weights),
+        **{name: getattr(flags, name) for name in OF_PLAN},
     )
-    foreign = Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready)
-    ports = {"api_port": flags.api_port, "web_port": flags.web_port}
-    return Order(plan, foreign=foreign, **ports, **{name: getattr(flags, name) for name in _OF_ORDER})
-
-
-async def measure(order: Order, folder: Path) -> dict[str, Any]:
-    """All that a run comes to, as it goes into the JSON file; other files are in the folder by then.
-
-    Raises LoadError, ClusterError, OSError.
-    """
-    if importlib.util.find_spec("locust") is None:
-        raise CannotMeasureError("Locust is missing: make load installs it, or pip install '.[load]' in a checkout")
-    folder.mkdir(parents=True, exist_ok=True)
-    folder = folder.resolve()
-    for pattern in ("requests-*.tsv", "locust.log", "load.json"):
-        for path in folder.glob(pattern):
-            # Left by a run before this one.
-            path.unlink()
-    before = os.getloadavg()[0]
-    with scratch_folder() as scratch, Progress("load", "starting", sys.stderr) as progress:
-        outcome, placed = await run(order, scratch, folder, progress)
-    records: list[results.Record] = []
-    for path in sorted(folder.glob("requests-*.tsv")):
-        with path.open(encoding="utf-8") as lines:
-            records += results.parse(lines)
-    if not any(record.extender == OURS for record in records):
-        raise CannotMeasureError("Locust asked nothing: no pod came in time")
-    plan = order.plan
-    cluster = Path(plan.cluster)
-    return {
-        "machine": machine(before),
-        "cluster": {"file": cluster.name, "nodes": read(cluster).nodes},
-        "order": {
-            "names": plan.window,
-            **{name: getattr(plan, name) for name in _OF_PLAN},
-            **{name: getattr(order, name) for name in _OF_ORDER},
-            "against": order.foreign.against,
-            "has_floor": any(record.verb == results.FLOOR for record in records),
-        },
-        "outcome": outcome,
-        "broken_promises": results.broken_promises(records, placed),
-        "rows": results.rows(records, plan.seconds),
-        "failures": results.failures(records),
-    }
+    return Order(
+        plan,
+        foreign=Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready),
+        api_port=flags.api_port,
+        web_port=flags.web_port,
+        audit_seconds=soak.AUDIT_SECONDS if flags.shape == SOAK else 0,
+        **{name: getattr(flags, name) for name in OF_ORDER},
+    )

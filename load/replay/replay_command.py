@@ -1,18 +1,21 @@
-"""``python -m load replay``: flags to table or JSON. One seed is one task of a process of its own."""
+"""``python -m load replay``: flags to table or JSON, beside published policies. One seed is one task of a process of its own."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import csv
 import json
 import multiprocessing
 import os
 import signal
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,13 +24,31 @@ from clusters.processes.progress import Progress
 from clusters.processes.tied import die_with_parent
 from gpushare import wire
 from load.load_commands import LoadError, count, seed
-from load.replay import cluster_record, replay_report, replay_wire
+from load.load_reports import table
+from load.replay import cluster_record, replay_wire
 from load.replay.extender_replay import arrivals, expected_of, ratios, replay
 from load.replay.trace import SAMPLE, Trace, read
 
 _EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 % of all
 cards, stay for ever, and who fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0 replayed;
 1 the trace cannot be read, or a pod lies elsewhere over the wire; 2 wrong flags."""
+PUBLISHED_FILE: Final = "published_allocation_ratio.csv"
+# The arrived demands of the table, in percent of all cards; the last is the one that is quoted.
+DEMANDS: Final = (90, 95, 100, 110, 120, 130)
+
+# Mean and standard deviation by arrived demand, in percent.
+Curve = Mapping[int, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One seed: the share of all cards that was allocated at each of ``DEMANDS``, in percent, and how long the replay took."""
+
+    seed: int
+    ratios: Sequence[float]
+    seconds: float
+    pods: int
+    placed: int
 
 
 def add_to(commands: Any) -> None:
@@ -81,32 +102,32 @@ def _replay(options: argparse.Namespace) -> int:
     trace, others = _read(options)
     runs = _replay_all(trace, options)
     if not options.json:
-        print(replay_report.text(trace.workload, options.policy, runs, others))
+        print(_text(trace.workload, options.policy, runs, others))
     over_wire = _check_wire(trace, options)
     if options.json:
-        found = replay_report.as_json(trace.workload, options.policy, runs, others)
+        found = _as_json(trace.workload, options.policy, runs, others)
         print(json.dumps(found | ({"wire": replay_wire.as_json(over_wire)} if over_wire else {}), indent=1))
     elif over_wire:
         print(replay_wire.text(over_wire))
     return 1 if any(one.different for one in over_wire) else 0
 
 
-def _read(options: argparse.Namespace) -> tuple[Trace, Mapping[str, replay_report.Curve]]:
+def _read(options: argparse.Namespace) -> tuple[Trace, Mapping[str, Curve]]:
     """The trace to replay, and the published figures for it. Raises LoadError."""
     if options.from_cluster is None:
-        return read(options.trace, options.workload), replay_report.published(options.trace, options.workload)
+        return read(options.trace, options.workload), _published(options.trace, options.workload)
     trace, left_out = cluster_record.read(options.from_cluster)
     for words in left_out:
         print(f"replay: {options.from_cluster}: {words}", file=sys.stderr)
     return trace, {}
 
 
-def _replay_all(trace: Trace, options: argparse.Namespace) -> list[replay_report.Run]:
+def _replay_all(trace: Trace, options: argparse.Namespace) -> list[Run]:
     seeds = _seeds(options)
     title = f"replaying {len(trace.pods)} pods on {len(trace.nodes)} nodes, {len(seeds)} seeds"
     once = partial(replay_once, trace, options.policy, expects=options.expect == "trace")
     with Progress("replay", title, sys.stderr) as progress:
-        found: list[replay_report.Run] = []
+        found: list[Run] = []
         try:
             for one in _each(once, seeds):
                 found.append(one)
@@ -127,7 +148,7 @@ def _seeds(options: argparse.Namespace) -> range:
     return range(options.first_seed, options.first_seed + options.seeds)
 
 
-def _each(once: Callable[[int], replay_report.Run], seeds: Sequence[int]) -> Iterator[replay_report.Run]:
+def _each(once: Callable[[int], Run], seeds: Sequence[int]) -> Iterator[Run]:
     """In the order in which they end. After a signal the runs under way are not waited for."""
     if len(seeds) == 1:
         yield from map(once, seeds)
@@ -148,11 +169,94 @@ def _begin_process() -> None:
     die_with_parent()
 
 
-def replay_once(trace: Trace, policy: str, seed: int, *, expects: bool) -> replay_report.Run:
+def replay_once(trace: Trace, policy: str, seed: int, *, expects: bool) -> Run:
     """One seed; ``expects``: the policy knows beforehand which pods come, and how often."""
     started = time.monotonic()
     pods = arrivals(trace, seed)
     steps = list(replay(trace, pods, policy, seed, expected_of(trace) if expects else None))
-    found = ratios(trace, steps, [demand / 100 for demand in replay_report.DEMANDS])
+    found = ratios(trace, steps, [demand / 100 for demand in DEMANDS])
     placed = sum(1 for step in steps if step.node)
-    return replay_report.Run(seed, found, time.monotonic() - started, len(pods), placed)
+    return Run(seed, found, time.monotonic() - started, len(pods), placed)
+
+
+def _curve(runs: Sequence[Run]) -> Curve:
+    """Over the seeds."""
+    columns = zip(*(run.ratios for run in runs), strict=True)
+    return {
+        demand: (statistics.mean(column), statistics.stdev(column) if len(runs) > 1 else 0.0)
+        for demand, column in zip(DEMANDS, columns, strict=True)
+    }
+
+
+def _published(folder: Path, workload: str) -> Mapping[str, Curve]:
+    """The published figures of this workload, by policy; none if the folder has none. Raises LoadError."""
+    path = folder / PUBLISHED_FILE
+    if not path.exists():
+        return {}
+    found: dict[str, dict[int, tuple[float, float]]] = {}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                if row["workload"].removeprefix("openb_pod_list_") == workload:
+                    of = found.setdefault(row["policy"].partition("-")[2] or row["policy"], {})
+                    of[int(row["arrived_pct"])] = float(row["mean_allocated_pct"]), float(row["stdev"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, csv.Error) as error:
+        raise LoadError(f"{path}: not the figures of published policies: {error!r}") from error
+    return found
+
+
+def _as_json(workload: str, policy: str, runs: Sequence[Run], others: Mapping[str, Curve]) -> dict[str, Any]:
+    """One object; ``allocation_ratio_percent`` is the mean at the last of ``DEMANDS``."""
+    found = _curve(runs)
+    mean, deviation = found[DEMANDS[-1]]
+    return {
+        "workload": workload,
+        "policy": policy,
+        "seeds": [run.seed for run in runs],
+        "arrived_percent": DEMANDS[-1],
+        "allocation_ratio_percent": round(mean, 4),
+        "standard_deviation": round(deviation, 4),
+        "seconds_per_replay": round(statistics.mean(run.seconds for run in runs), 3),
+        "curve": _points(found),
+        "runs": [
+            {
+                "seed": run.seed,
+                "allocation_ratio_percent": round(run.ratios[-1], 4),
+                "pods": run.pods,
+                "placed": run.placed,
+                "seconds": round(run.seconds, 3),
+            }
+            for run in runs
+        ],
+        "published": {name: _points(of) for name, of in others.items()},
+    }
+
+
+def _text(workload: str, policy: str, runs: Sequence[Run], others: Mapping[str, Curve]) -> str:
+    """A table: a row a policy, the best at the last demand first."""
+    last = DEMANDS[-1]
+    rows = {f"{policy} (ours)": _curve(runs)} | dict(others)
+    order = sorted(rows, key=lambda name: -rows[name].get(last, (0.0, 0.0))[0])
+    seeds = f"{len(runs)} seed{'s' if len(runs) > 1 else ''}"
+    return "\n".join(
+        [
+            "allocated share of all cards in percent, mean ± standard deviation, by arrived demand; "
+            f"workload {workload}, {seeds}",
+            *table(
+                ("policy", *(f"{demand} %" for demand in DEMANDS)),
+                [(name, *(_cell(rows[name].get(demand)) for demand in DEMANDS)) for name in order],
+            ),
+            f"one replay took {statistics.mean(run.seconds for run in runs):.1f} s",
+        ]
+    )
+
+
+def _cell(figure: tuple[float, float] | None) -> str:
+    return "-" if figure is None else f"{figure[0]:.2f} ±{figure[1]:5.2f}"
+
+
+def _points(of: Curve) -> list[dict[str, float]]:
+    return [
+        {"arrived_percent": demand, "mean": round(mean, 4), "standard_deviation": round(deviation, 4)}
+        for demand, (mean, deviation) in sorted(of.items())
+    ]

@@ -1,4 +1,4 @@
-"""Questions and the reading of their answers."""
+"""The questions of kube-scheduler to an extender, and how it reads the answers."""
 
 from __future__ import annotations
 
@@ -7,65 +7,133 @@ import random
 
 import pytest
 
-from load.bench.bench_questions import filter_bodies, head, wrong_with
-from load.bench.binder import request
+from load.questions import (
+    Window,
+    WrongAnswerError,
+    arguments,
+    best,
+    binding_arguments,
+    fitting,
+    highest,
+    pod_in_question,
+    refusal,
+)
 
-NAMES = [f"node-{number:05}" for number in range(20)]
-NODES = {"items": [{"metadata": {"name": name}} for name in NAMES[:10]]}
-
-
-def answer(fitting, failed=(), error="", **more) -> bytes:
-    return json.dumps(
-        {"NodeNames": list(fitting), "FailedNodes": dict.fromkeys(failed, "full"), "Error": error, **more}
-    ).encode()
-
-
-def test_each_question_has_different_names_in_its_own_order() -> None:
-    """No answer can be remembered by the bytes of the question."""
-    bodies = [json.loads(body) for body in filter_bodies(NAMES, 12, "half", 0, random.Random(1))]
-    assert all(len(set(body["NodeNames"])) == 12 for body in bodies)
-    assert len({tuple(body["NodeNames"]) for body in bodies}) == len(bodies) == 50
-    assert {body["Pod"]["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-mem"] for body in bodies} == {
-        "4"
-    }
+NAMES = ["a", "b", "c", "d", "e"]
 
 
-def test_the_head_says_how_long_the_body_is() -> None:
-    """A server must not have to guess."""
-    assert b"\r\nContent-Length: 42\r\n" in head("/x", 42)
-    assert head("/x", 42).endswith(b"\r\n\r\n")
+def test_a_window_goes_on_where_it_stopped() -> None:
+    """Each node comes in its turn, and after the last one the first, as in kube-scheduler's window."""
+    window = Window(NAMES, 2, start=3)
+
+    assert [window.turn() for _ in range(4)] == [["d", "e"], ["a", "b"], ["c", "d"], ["e", "a"]]
+    assert Window(NAMES, 9).turn() == NAMES
+
+
+def test_a_question_is_that_of_kube_scheduler() -> None:
+    """Go's keys, the pod whole, names and no nodes; a bind names the pod's uid."""
+    asked = json.loads(arguments(pod_in_question("p", 4), ["a", "b"]))
+
+    assert asked.keys() == {"Pod", "Nodes", "NodeNames"}
+    assert asked["Pod"]["spec"]["containers"][0]["resources"]["limits"]["aliyun.com/gpu-mem"] == "4"
+    assert (asked["Nodes"], asked["NodeNames"]) == (None, ["a", "b"])
+    assert json.loads(binding_arguments("p", "a")) == {
+        "PodName": "p", "PodNamespace": "load", "PodUID": "uid-p", "Node": "a",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("body", "wrong"),
+    ("answer", "message"),
     [
-        (answer(NAMES[:10], NAMES[10:]), ""),
-        (answer(NAMES), "fit where half should"),
-        (answer([], NAMES), "fit where half should"),
-        (answer(NAMES[:10]), "10 and 0 nodes of 20"),
-        (answer([], error="not ready"), "not ready"),
         (b"<html>", "no ExtenderFilterResult"),
-        (answer([], NAMES[10:], NodeNames=None, Nodes=NODES), ""),
-        (answer(NAMES[:10], (), FailedAndUnresolvableNodes=dict.fromkeys(NAMES[10:], "x")), ""),
+        (b"[]", "no ExtenderFilterResult"),
+        (b'{"Error": "not synced"}', "not synced"),
+        (b'{"NodeNames": ["a"]}', "names 1 and 0 nodes of 2"),
+        (b'{"NodeNames": ["a", "a"]}', "names nodes twice"),
+        (b'{"NodeNames": ["a", "x"]}', "that it was not asked about"),
+        (b'{"NodeNames": "ab"}', "no ExtenderFilterResult"),
+        (b'{"NodeNames": [1, 2]}', "no ExtenderFilterResult"),
+        (b'{"NodeNames": ["a"], "FailedNodes": ["b"]}', "no ExtenderFilterResult"),
+        (b'{"NodeNames": ["a"], "FailedNodes": {"a": "full"}}', "as fitting and as failed"),
+        (b'{"NodeNames": ["a"], "FailedNodes": {"x": "full"}}', "FailedNodes names nodes that it was not asked about"),
+        (b'{"NodeNames": ["a", "b"], "Error": NaN}', "no ExtenderFilterResult"),
+        (b'\xef\xbb\xbf{"NodeNames": ["a", "b"]}', "no ExtenderFilterResult"),
+        (b"", "no ExtenderFilterResult"),
+        (b"null", "names 0 and 0 nodes of 2"),
     ],
 )
-def test_an_answer_is_measured_only_where_it_makes_sense(body, wrong) -> None:
-    """An extender that answers nonsense is distinguished from one that answers full nodes as the original does."""
-    found = wrong_with(body, 20, "half")
-    assert wrong in found
-    assert bool(wrong) == bool(found)
+def test_an_answer_that_means_nothing_is_a_failure(answer: bytes, message: str) -> None:
+    """A node that is neither named nor refused, too."""
+    with pytest.raises(WrongAnswerError, match=message):
+        fitting(answer, ["a", "b"])
 
 
 @pytest.mark.parametrize(
-    ("kind", "path", "names_node"),
+    "answer",
     [
-        ("extender", b"/gpushare-scheduler/bind", True),
-        ("api_server", b"/pods/p/binding", True),
-        ("nothing", b"/12 ", True),
+        b'{"Nodes": {"items": [{"metadata": {"name": "b"}}]}, "FailedNodes": {"a": ""}}',
+        b'{"nodeNames": ["b"], "failednodes": {"a": "full"}}',
+        b'{"NodeNames": ["b"], "FailedNodes": {"a": "full"}}{"NodeNames": []}',
+        b' \n{"NodeNames": ["b"], "FailedAndUnresolvableNodes": {"a": "full"}, "Other": 1}\n',
+        b'{"NodeNames": ["b"], "Nodes": {"items": [{"metadata": {"name": "a"}}]}, "FailedNodes": {"a": "full"}}',
     ],
 )
-def test_a_bind_has_the_form_of_each_kind_of_server(kind, path, names_node) -> None:
-    """Extenders get ExtenderBindingArgs, the API server a Binding; the server that does nothing gets as much to read."""
-    made = request(kind, "p", "node-00007")
-    assert path in made.splitlines()[0]
-    assert (b"node-00007" in made) == names_node
+def test_answers_are_read_as_kube_scheduler_reads_them(answer: bytes) -> None:
+    """Members match in any case, the rest behind the first value is not read, and names come before objects.
+
+    The original answers names with full nodes.
+    """
+    assert fitting(answer, ["a", "b"]) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b'[{"Host":"a","Score":5.5}]', "a score is no integer"),
+        (b'[{"Host":"a","Score":"5"}]', "a score is no integer"),
+        (b'[{"Host":"a","Score":true}]', "a score is no integer"),
+        (b'[{"Host":"a","Score":11}]', "a score is not within 0 and 10"),
+        (b'[{"Host":"a","Score":-1}]', "a score is not within 0 and 10"),
+        (b'[{"Host":"x","Score":5}]', "nodes that it was not asked about"),
+        (b'[{"Host":"a","Score":5},{"Host":"a","Score":5}]', "scores nodes twice"),
+        (b'[{"Host":["a"],"Score":5}]', "no HostPriorityList"),
+        (b'[{"Host":"a"}]', "no HostPriorityList"),
+        (b'{"Error":"x"}', "no HostPriorityList"),
+    ],
+)
+def test_scores_that_kube_scheduler_cannot_use_are_failures(answer: bytes, message: str) -> None:
+    """The real kube-scheduler decodes integers for the nodes of its question, and weighs scores up to 10."""
+    with pytest.raises(WrongAnswerError, match=message):
+        highest(answer, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (b"{}", ""),
+        (b"null", ""),
+        (b'{"error":"full"}', "full"),
+        (b'{"Error":""}', ""),
+        (b'{"Error":"no room"}', "no room"),
+    ],
+)
+def test_a_bind_without_an_error_is_made(answer: bytes, reason: str) -> None:
+    """An answer is a refusal only if it has an error, as kube-scheduler reads it; an empty body is a wrong answer."""
+    assert refusal(answer) == reason
+    with pytest.raises(WrongAnswerError):
+        refusal(b"")
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (b"null", set(NAMES)),
+        (b"[]", set(NAMES)),
+        (b'[{"host":"b","score":1}]', {"b"}),
+        (b'[{"Host":"a","Score":3},{"Host":"b","Score":9},{"Host":"c","Score":9}]', {"b", "c"}),
+    ],
+)
+def test_the_best_node_is_one_of_the_highest(answer: bytes, found: set[str]) -> None:
+    """Any of equal ones; a node without a score has none, and an empty list prefers no node."""
+    assert set(highest(answer, NAMES)) == found
+    assert {best(answer, NAMES, random.Random(seed)) for seed in range(40)} == found

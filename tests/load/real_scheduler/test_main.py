@@ -65,16 +65,12 @@ def test_what_cannot_be_is_one_clear_line(argv: list[object], assets: str, code:
     assert says in done.stderr.splitlines()[-1]
 
 
-def test_the_share_is_of_medians() -> None:
-    """One slow turn of three does not decide."""
+def test_the_share_is_of_medians_beside_the_best_possible() -> None:
+    """One slow turn of three does not decide; what an extender that only agrees reaches is printed, or that it was left out."""
     turns = [Turn(WITHOUT, rate, {}) for rate in (10.0, 100.0, 110.0)] + [Turn(WITH, 50.0, {})]
     assert share(turns) == 0.5
     said = text(turns, "5 pods on 2 nodes", 5)
     assert said.startswith("5 pods on 2 nodes: gpushare reaches 50% of")
     assert "left out: no cc" in said
-
-
-def test_the_best_possible_value_stands_beside_it() -> None:
-    """The text has the share that an extender which only agrees reaches, so the price of the questions does not count as ours."""
-    turns = [Turn(WITHOUT, 100.0, {}), Turn(AGREES, 70.0, {}), Turn(WITH, 50.0, {})]
-    assert "binding to the scheduler, reaches 70%" in text(turns, "5 pods on 2 nodes", 5)
+    said = text([*turns, Turn(AGREES, 70.0, {})], "5 pods on 2 nodes", 5)
+    assert "binding to the scheduler, reaches 70%" in said

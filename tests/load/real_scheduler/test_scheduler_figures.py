@@ -21,32 +21,25 @@ def page(name: str, label: str, times: dict[str, list[float]]) -> str:
     return generate_latest(registry).decode()
 
 
-def test_count_and_mean_are_exact_and_percentiles_as_the_buckets() -> None:
-    """Evenly spread within its bucket; of the last bucket, which has no end, its beginning."""
-    found = spent(page("gpushare_extender_request_duration_seconds", "verb", {"filter": [0.15] * 4, "bind": [3.0]}))
+def test_times_are_read_from_the_pages_of_programs() -> None:
+    """Each by its label, if it has one; the rest of a page counts for no time.
+
+    Percentiles are evenly spread within their bucket; of the last bucket, which has no end, its beginning.
+    """
+    ours = page("gpushare_extender_request_duration_seconds", "verb", {"filter": [0.15] * 4, "bind": [3.0]})
     about: Any = pytest.approx
-    assert found == {
+    assert spent(ours) == {
         "gpushare filter": Spent(4, about(0.15), about(0.15), about(0.199)),
         "gpushare bind": Spent(1, about(3.0), 0.4, 0.4),
     }
-
-
-def test_schedulers_attempts_algorithm_and_plugins_are_read() -> None:
-    """Each by its label, if it has one; the rest of the page counts for no time."""
     attempts = page("scheduler_scheduling_attempt_duration_seconds", "result", {"scheduled": [0.05]})
     algorithm = page("scheduler_scheduling_algorithm_duration_seconds", "", {"": [0.3, 0.3]})
     plugins = page(
         "scheduler_framework_extension_point_duration_seconds", "extension_point", {"Bind": [0.1], "Score": []}
     )
-
-    found = spent(attempts + algorithm + plugins)
-    assert {name: one.count for name, one in found.items()} == {
+    assert {name: one.count for name, one in spent(attempts + algorithm + plugins).items()} == {
         "scheduler: attempt scheduled": 1,
         "scheduler: choosing a node": 2,
         "scheduler: plugins Bind": 1,
     }
-
-
-def test_a_page_without_them_says_nothing() -> None:
-    """A page without these series has no figures, and is no error."""
     assert spent("") == {}

@@ -113,17 +113,6 @@ def test_pods_are_those_that_ask_for_cards_and_those_on_machines(tmp_path: Path)
     )
 
 
-def test_events_of_a_watch_are_read_as_their_objects(tmp_path: Path) -> None:
-    """Events are read as ``kubectl get --watch --output-watch-events`` prints them; names distinguish objects without a uid."""
-    pods = [pod("a", 3), pod("b", 5)]
-    for one in pods:
-        del one["metadata"]["uid"]
-    events: list[dict[str, Any]] = [{"type": "ADDED", "object": one} for one in pods]
-    trace, _ = read(record(tmp_path, [node("n")], *events))
-
-    assert [one.units for one in trace.pods] == [3, 5]
-
-
 def test_what_is_not_replayed_is_reported(tmp_path: Path) -> None:
     """Pods that no extender grants, and rules of kube-scheduler that the replay does not ask for."""
     odd = pod("odd", 3, wishes={"split": "1,1"})
@@ -139,12 +128,16 @@ def test_what_is_not_replayed_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_recorded_cluster_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """From the two files to the share of its cards that a policy allocates, over the wire too."""
+    """From the two files to the share of its cards that a policy allocates, over the wire too.
+
+    Pods are as ``kubectl get --watch --output-watch-events`` prints them.
+    """
     pods = [
         pod(f"p{number}", 1 + number % 9, wishes={"card-model": "T4"} if number % 3 == 0 else None)
         for number in range(20)
     ]
-    folder = record(tmp_path, [node("a", published=CARDS), node("b")], *pods, pod("w", 24, wishes={"split": "14,10"}))
+    events = [{"type": "ADDED", "object": one} for one in (*pods, pod("w", 24, wishes={"split": "14,10"}))]
+    folder = record(tmp_path, [node("a", published=CARDS), node("b")], *events)
     assert main(["replay", "--from-cluster", str(folder), "--seeds", "2", "--json", "--wire"]) == 0
 
     found = json.loads(capsys.readouterr().out)

@@ -29,19 +29,7 @@ async def test_an_extender_that_places_otherwise_is_found(tmp_path: Path) -> Non
     pods = arrivals(trace, 0)[:20]
     async with site(trace, wire.POLICY_SPREAD, None, tmp_path) as at:
         over_wire = await replay_over_wire(at, trace, pods, 0, lambda _: None)
-    found = compare(0, over_wire, list(replay(trace, pods, wire.POLICY_BINPACK, 0, None)), 1.0)
-    assert found.different
-    first = next(
-        number
-        for number, pair in enumerate(zip(over_wire, replay(trace, pods, wire.POLICY_BINPACK, 0, None), strict=True))
-        if pair[0] != pair[1]
-    )
+    alone = list(replay(trace, pods, wire.POLICY_BINPACK, 0, None))
+    first = next(number for number, step in enumerate(alone) if over_wire[number] != step)
+    found = compare(0, over_wire, alone, 1.0)
     assert f"{found.different} placed otherwise; first the {first + 1}th, {pods[first].name}: node-" in text([found])
-
-
-def test_what_was_seen_is_no_matter_for_the_wire(capsys: pytest.CaptureFixture[str]) -> None:
-    """A usage error in one line, with the reason."""
-    with pytest.raises(SystemExit) as ended:
-        main(["replay", "--wire", "--expect", "seen"])
-    assert ended.value.code == 2
-    assert "needs --expect trace" in capsys.readouterr().err

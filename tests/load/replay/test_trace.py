@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from load.load_commands import LoadError
-from load.replay.trace import Card, TraceNode, TracePod, read, workloads
+from load.replay.trace import Card, TraceNode, TracePod, read
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,64000,1000,2,T4\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\n"
@@ -23,22 +23,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_rows_are_read(folder: Path) -> None:
-    """The rows of a list are read without the columns that a list need not have."""
+    """Models stand between bars; the columns of a list that it need not have may be missing."""
     (folder / "openb_pod_list_multi.csv").write_text(
         "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nb,2,3,8,1000\nc,1,1,0,0\n"
     )
+    (folder / "openb_pod_list_default.csv").write_text(PODS + "p1,1000,10,1,500,T4|V100\n" + ROW)
 
     trace = read(folder, "multi")
     assert trace.nodes == (TraceNode("n1", 64_000, 1000, (Card(1000, "T4"),) * 2),)
     assert trace.pods == (TracePod("b", 2, 3, 8, 1000, ()), TracePod("c", 1, 1, 0, 0, ()))
     assert (trace.capacity, trace.pods[0].demand) == (2000, 8000)
-    assert workloads(folder) == ["default", "multi"]
-
-
-def test_models_stand_between_bars(folder: Path) -> None:
-    """None is any."""
-    (folder / "openb_pod_list_default.csv").write_text(PODS + "p1,1000,10,1,500,T4|V100\n" + ROW)
-
     assert [pod.models for pod in read(folder, "default").pods] == [("T4", "V100"), ()]
 
 

@@ -6,14 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
-from gpushare.manifests import Node as NodeObject
-from gpushare.model.node import devices_of
 from load.simulated.api_server import Pace
-from load.simulated.cluster import NODES, PODS, Cluster
-from load.simulated.simulated_objects import node_object
+from load.simulated.cluster import PODS, Cluster
 from load.simulated.simulated_world import Node, Pod, World
 
 WORLD = World(
@@ -31,13 +27,8 @@ def items(cluster: Cluster, path: str, version: int | None = None) -> list[dict[
     return [json.loads(found.make(at)) for at in range(found.count)]
 
 
-def names(cluster: Cluster) -> set[str]:
-    """The names of all pods."""
-    return {pod["metadata"]["name"] for pod in items(cluster, PODS)}
-
-
 def test_a_list_stays_as_it_was_when_it_began() -> None:
-    """The later pages of a list are of the same version, whatever happens in between."""
+    """The later pages of a list are of the same version, whatever happens in between; a list of long ago is forgotten."""
     cluster = Cluster(WORLD, 1, 100)
     first = cluster.collection(PODS)
     assert first is not None
@@ -48,17 +39,9 @@ def test_a_list_stays_as_it_was_when_it_began() -> None:
 
     assert {pod["metadata"]["name"] for pod in again} == {"w", *(f"r{number}" for number in range(6))}
     assert "nodeName" not in next(pod for pod in again if pod["metadata"]["name"] == "w")["spec"]
-
-
-def test_a_list_of_long_ago_is_forgotten() -> None:
-    """A client that goes on with it gets an error."""
-    cluster = Cluster(WORLD, 1, 100)
-    first = cluster.collection(PODS)
-    assert first is not None
     for _ in range(20):
         cluster.next_event()
         cluster.collection(PODS)
-
     assert cluster.collection(PODS, first.version) is None
 
 
@@ -74,20 +57,22 @@ def test_a_pod_that_comes_waits_until_it_is_bound() -> None:
     assert told["object"]["spec"]["nodeName"] == "b"
     assert told["object"]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] == "3"
     assert cluster.bind(pod.name, "b", 3) == []
-    assert pod.name in names(cluster)
+    assert pod in [one._replace(node="", card=0, card_units=0) for one in cluster.running]
+    assert cluster.arrive(7)[0].units == 7
 
 
 def test_pod_ends_for_each_bound_one_in_a_steady_cluster() -> None:
     """The number of pods that run stays the same; the end of a pod is reported, and the pod is in no list."""
     cluster = Cluster(WORLD, 1, 100, is_steady=True)
-    bound, ended = cluster.bind("w", "b", 3)
-    gone = json.loads(ended.line)
+    cluster.bind("w", "b", 3)
+    cluster.next_event()
+    gone = json.loads(cluster.events[1].line)
 
-    # In this order a watch that breaks between the two has missed neither.
-    assert bound.version < ended.version
+    # Versions rise by one each, so a watch that breaks between the two has missed neither.
+    assert [event.version for event in cluster.events] == [101, 102, 103]
     assert gone["type"] == "DELETED"
     assert len(cluster.running) == 6
-    assert gone["object"]["metadata"]["name"] not in names(cluster)
+    assert gone["object"]["metadata"]["name"] not in {pod["metadata"]["name"] for pod in items(cluster, PODS)}
     assert cluster.counts["ended"] == 1
 
 
@@ -127,37 +112,12 @@ def test_a_card_that_is_not_there_has_no_room(node: str, card: int | None) -> No
     assert cluster.placed == {"w": node}
 
 
-def test_pods_may_come_in_one_size() -> None:
-    """Whatever sizes the world has."""
-    cluster = Cluster(WORLD, 1, 100)
-    assert [cluster.arrive(units)[0].units for units in (0, 7, 0)] == [5, 7, 5]
-
-
 @pytest.mark.parametrize(("share", "units", "fits"), [(1.0, 11, 1.0), (0.5, 22, 0.5), (0.0, 23, 0.0)])
 def test_a_size_is_found_for_the_share_of_nodes_that_hold_it(share: float, units: int, fits: float) -> None:
     """Node a has two cards of 15, with 6 units booked on one and 4 on the other; b has cards of 22."""
     world = replace(WORLD, running=WORLD.running[:5])
     assert world.size_for(share) == units
     assert sum(room >= units for room in world.rooms()) == fits * len(world.nodes)
-
-
-def test_versions_of_events_rise() -> None:
-    """By one each, so that a watch can tell what it has missed."""
-    cluster = Cluster(WORLD, 1, 100, is_steady=True)
-    cluster.arrive()
-    cluster.bind("w", "b", 3)
-    cluster.next_event()
-
-    assert [event.version for event in cluster.events] == [101, 102, 103, 104]
-
-
-@pytest.mark.parametrize(("node", "cards"), [(WORLD.nodes[0], [15, 15]), (WORLD.nodes[1], [22] * 4)])
-def test_the_extender_reads_the_cards_of_a_node(node: Node, cards: list[int]) -> None:
-    """Published as our plugin does if the model is known, else as the Go plugin does."""
-    devices = devices_of(msgspec.json.decode(node_object(node, 7), type=NodeObject))
-
-    assert [device.total for device in devices] == cards
-    assert {device.model for device in devices} == {node.model}
 
 
 @pytest.mark.parametrize(("rate", "looks"), [(20.0, 7), (1.0, 200), (0.3, 13)])
@@ -174,9 +134,3 @@ def test_as_many_come_as_the_rate_says(rate: float, looks: int) -> None:
     now[0] = 60.0
 
     assert come + pace.due() == pytest.approx(60 * rate, abs=0.01)
-
-
-def test_a_kind_that_is_not_simulated_has_no_objects() -> None:
-    """An extender that lists quotas goes on."""
-    assert items(Cluster(WORLD, 1, 100), "/api/v1/resourcequotas") == []
-    assert len(items(Cluster(WORLD, 1, 100), NODES)) == 2

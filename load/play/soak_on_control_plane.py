@@ -1,6 +1,6 @@
-"""Pods that come and go on a real API server, and what its watch shows of them and of their cards.
+"""The soak on a real etcd, kube-apiserver and kube-scheduler: pods come and go, kwok reports them as running.
 
-The cards are counted by the pods in the API server's history: a judge that knows nothing of the extender's book.
+Cards are counted by the pods in the API server's history: a judge that knows nothing of the extender's book.
 """
 
 from __future__ import annotations
@@ -8,19 +8,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import shutil
+import sys
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, Final
 
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import PODS
 from clusters.api.waiting import NotReachedError, eventually, for_each
 from clusters.processes.progress import Progress
+from clusters.processes.scratch import scratch_folder
 from gpushare import wire
+from load.bench.bench_servers import Bed, Server, start_extender
+from load.play import soak
+from load.play.play_running import OURS, audited, sample
+from load.readings import samples as samples_of
+from load.real_scheduler.real_scheduler_stage import scheduler_configuration
+from load.real_scheduler.scheduler_figures import Spent, spent
+from load.simulated.cluster_file import build, read
+from load.simulated.on_control_plane import bring_up
 from load.simulated.simulated_objects import pod_document
 from load.simulated.simulated_world import NAMESPACE, Cards, Node, Pod, World
 
+# Until all pods of the cluster run at first, in seconds: against hangs only.
+_SETTLE_SECONDS: Final = 600.0
+_ATTEMPT: Final = "scheduler: attempt "
 # How many pods are created, or ended, together: more than a second's worth never wait for each other.
 _AT_ONCE: Final = 16
 # How long the last pods may take to be bound, in seconds.
@@ -139,3 +155,77 @@ class Churn:
         at = self._rng.randrange(len(self._running))
         self._running[at], self._running[-1] = self._running[-1], self._running[at]
         return self._running.pop()
+
+
+async def measure(cluster: Path, rate: int, seconds: int, output: Path) -> dict[str, Any]:
+    """All that the soak comes to, for the JSON file; what the programs log is left in the folder ``logs`` of the output.
+
+    Raises ApiError, CannotMeasureError, ClusterError, LoadError, NotReachedError.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(scratch_folder())
+        # When all have ended, and whatever ended them.
+        stack.callback(_keep_logs, folder, output / "logs")
+        progress = stack.enter_context(Progress("load", f"{cluster.name}: laying it out", sys.stderr))
+        world = build(read(cluster))
+        site = await bring_up(world, folder, stack, progress)
+        audits = ("--audit-interval", f"{soak.AUDIT_SECONDS}s")
+        extender, _ = await start_extender(Bed.of(folder, stack), with_metrics=True, flags=audits)
+        await site.plane.start_scheduler(scheduler_configuration(extender))
+        churn = Churn(site.api, world, rate, seconds)
+        outcome = await _play(churn, len(world.running), extender, progress)
+        return {
+            "cluster": {"file": cluster.name, "nodes": len(world.nodes)},
+            "order": {"rate": rate, "seconds": seconds},
+            "outcome": outcome,
+            "rows": rows(await extender.metrics(), await site.plane.scheduler_metrics()),
+        }
+
+
+def _keep_logs(folder: Path, kept: Path) -> None:
+    kept.mkdir(parents=True, exist_ok=True)
+    for log in folder.glob("*.log"):
+        shutil.copy(log, kept)
+
+
+async def _play(churn: Churn, running: int, extender: Server, progress: Progress) -> dict[str, Any]:
+    """Once so many pods run, let pods come and go; what was counted, and the extender's use."""
+    samples: list[dict[str, float]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            beside = [group.create_task(work) for work in (churn.follow(), *churn.endings())]
+            progress.text = "waiting until all pods run"
+            await eventually(churn.look, lambda seen: seen[0] == running, "all pods run", seconds=_SETTLE_SECONDS)
+            begun, progress.text = time.time(), "load"
+            beside.append(group.create_task(sample(extender, samples, soak.AUDIT_SECONDS)))
+            await churn.come(progress)
+            seconds = time.time() - begun
+            samples[-1] |= await audited(extender)
+            for task in beside:
+                task.cancel()
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return {"begun": begun, "seconds": seconds, "counts": churn.counted(), "samples": samples}
+
+
+def rows(of_ours: str, of_theirs: str) -> list[dict[str, Any]]:
+    """The verbs of our extender and the attempts of kube-scheduler, from their pages: times in ms, and how many failed. Pure."""
+    failed = Counter[str]()
+    for one in samples_of(of_ours, ("gpushare_extender_requests_total",)):
+        if one.labels["verdict"] == "failed":
+            failed[one.labels["verb"]] += int(one.value)
+    found = []
+    for name, of in spent(of_ours).items():
+        verb = name.removeprefix(f"{OURS} ")
+        found.append(_row(OURS, verb, of, failed[verb]))
+    for name, of in spent(of_theirs).items():
+        if name.startswith(_ATTEMPT):
+            result = name.removeprefix(_ATTEMPT)
+            found.append(_row("kube-scheduler", f"attempt {result}", of, of.count if result == "error" else 0))
+    return found
+
+
+def _row(extender: str, verb: str, of: Spent, failures: int) -> dict[str, Any]:
+    times = {"p50": 1000 * of.p50, "p99": 1000 * of.p99}
+    return {"extender": extender, "verb": verb, "count": of.count, **times, "failures": failures}

@@ -1,4 +1,4 @@
-"""``python -m load soak``: what it judges, and one short run."""
+"""The shape ``soak``: what it judges, one short run on each kind of API server, and the count of cards of the real one."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from clusters.controlplane.binaries import KWOK, cached, kwok, locate, minors
 from clusters.provider import ClusterError
 from load.__main__ import main
 from load.load_commands import CLUSTERS
-from load.soak.soak_command import growth, promises
-from load.soak.soak_on_control_plane import rows
+from load.play import soak
+from load.play.soak import growth, promises
+from load.play.soak_on_control_plane import SeenCards, rows
+from load.simulated.simulated_world import Node
 
 
 def a_run(
@@ -51,37 +53,28 @@ def broken(run: dict[str, Any]) -> list[str]:
     return [one.what.partition(" ")[0] for one in promises(run) if not one.is_kept]
 
 
-def test_what_is_promised_is_kept_where_nothing_is_wrong() -> None:
-    """Memory that is filled at first and then stays is flat."""
-    assert broken(a_run()) == []
-    assert broken(a_run(mib_an_hour=3.9)) == []
-
-
 @pytest.mark.parametrize(
     ("run", "what"),
     [
-        (a_run(mib_an_hour=5), "memory"),
-        (a_run(drift=1), "units"),
-        (a_run(over_booked=1), "cards"),
-        (a_run(failures=1), "questions"),
-        (a_run(failed=1), "audits"),
+        # Memory that is filled at first and then stays is flat.
+        (a_run(mib_an_hour=3.9), []),
+        (a_run(mib_an_hour=5), ["memory"]),
+        (a_run(drift=1), ["units"]),
+        (a_run(over_booked=1), ["cards"]),
+        (a_run(failures=1), ["questions"]),
+        (a_run(failed=1), ["audits"]),
+        # The tables fill later if few pods come a second: the extender remembers 10,000 pods that ended, and 2,000 pods of the
+        # beginning are replaced.
+        (a_run(rate=20, jump=599), []),
+        (a_run(rate=20, jump=700), ["memory"]),
+        (a_run(rate=20, mib_an_hour=5), ["memory"]),
+        # Too few come in the whole of it.
+        (a_run(rate=9), ["memory"]),
     ],
 )
-def test_what_is_wrong_breaks_its_promise_alone(run: dict[str, Any], what: str) -> None:
+def test_what_is_wrong_breaks_its_promise_alone(run: dict[str, Any], what: list[str]) -> None:
     """A leak, one audit of sixty that found something, one card for a moment, one question."""
-    assert broken(run) == [what]
-
-
-def test_memory_is_judged_when_tables_are_full() -> None:
-    """The tables fill later if few pods come a second.
-
-    The extender remembers 10,000 pods that ended, and 2,000 pods of the beginning are replaced.
-    """
-    assert broken(a_run(rate=20, jump=599)) == []
-    assert broken(a_run(rate=20, jump=700)) == ["memory"]
-    assert broken(a_run(rate=20, mib_an_hour=5)) == ["memory"]
-    # Too few come in the whole of it.
-    assert broken(a_run(rate=9)) == ["memory"]
+    assert broken(run) == what
 
 
 def test_what_was_not_measured_is_not_kept() -> None:
@@ -93,29 +86,20 @@ def test_what_was_not_measured_is_not_kept() -> None:
 
 
 @pytest.mark.exhaustive("a soak takes twenty seconds")
-def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_short_soak_audits_the_book_and_finds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods come and go for some seconds; too few to show whether memory is flat, which is exit code 1."""
     # The extender audits its book after 12 seconds at the latest.
-    flags = [
-        "--seconds",
-        "13",
-        "--audit-seconds",
-        "10",
-        "--cluster",
-        str(CLUSTERS / "nodes-100.yaml"),
-        "-o",
-        str(tmp_path),
-    ]
-    assert main(["soak", *flags]) == 1
+    monkeypatch.setattr(soak, "AUDIT_SECONDS", 10)
+    flags = ["--seconds", "13", "--cluster", str(CLUSTERS / "nodes-100.yaml"), "-o", str(tmp_path)]
+    assert main(["run", "--shape", "soak", *flags]) == 1
 
-    run = json.loads((tmp_path / "load.json").read_text())
-    assert [one["kept"] for one in run["verdicts"][1:]] == [True, True, True, True]
+    run = json.loads((tmp_path / "soak" / "load.json").read_text())
+    assert [one["kept"] for one in run["verdicts"]] == [False, True, True, True, True]
     assert "not measured" in run["verdicts"][0]["text"]
     assert max(one.get("audits", 0) for one in run["outcome"]["samples"]) >= 1
-    assert "cards that the API showed over-booked: 0, at most 0" in capfd.readouterr().out
 
 
-def test_a_short_soak_with_the_real_scheduler_finds_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_short_soak_with_the_real_scheduler_finds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods come, are bound by kube-scheduler, run because kwok reports it, and as many end; audits and cards are read."""
     try:
         locate(minors()[0], os.environ)
@@ -125,10 +109,11 @@ def test_a_short_soak_with_the_real_scheduler_finds_nothing(tmp_path: Path, capf
         pytest.skip("kwok is not built, which takes minutes: python -m load.real_scheduler --kwok builds it")
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text("units: {1: 1, 4: 1}\npools: [{name: t4, nodes: 5, card: t4, cards: 2, pods: 4}]\n")
-    flags = ["--provider", "controlplane", "--seconds", "13", "--rate", "4", "--audit-seconds", "10"]
-    assert main(["soak", *flags, "--cluster", str(cluster), "-o", str(tmp_path)]) == 1, capfd.readouterr().err
+    monkeypatch.setattr(soak, "AUDIT_SECONDS", 10)
+    flags = ["--provider", "controlplane", "--seconds", "13", "--rate", "4"]
+    assert main(["run", "--shape", "soak", *flags, "--cluster", str(cluster), "-o", str(tmp_path)]) == 1
 
-    run = json.loads((tmp_path / "load.json").read_text())
+    run = json.loads((tmp_path / "soak" / "load.json").read_text())
     kept = {one["text"]: one["kept"] for one in run["verdicts"]}
     assert [text for text, is_kept in kept.items() if not is_kept] == [
         "BROKEN  memory grows, parts of it an hour: not measured, at most 0.05"
@@ -156,15 +141,41 @@ def test_failures_are_the_extenders_and_the_schedulers_errors() -> None:
     assert found == {"bind": (9, 2), "attempt error": (3, 3), "attempt unschedulable": (4, 0)}
 
 
+def a_pod(name: str, units: int = 8, card: str | None = "0", node: str = "n1") -> dict[str, Any]:
+    """Bound, unless ``node`` is empty."""
+    return {
+        "metadata": {"name": name, "annotations": {} if card is None else {"ALIYUN_COM_GPU_MEM_IDX": card}},
+        "spec": {"nodeName": node, "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}]},
+    }
+
+
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("seen", "over_booked", "without_a_card"),
     [
-        (["--audit-seconds", "3"], "'3' is less than 10"),
+        ([("MODIFIED", a_pod("a")), ("MODIFIED", a_pod("b"))], 0, 0),
+        # Counted once, however often the pod is seen.
+        ([("MODIFIED", a_pod("a", 16)), *[("MODIFIED", a_pod("b", 1))] * 3], 1, 0),
+        # A deleted pod leaves its room; one that is deleted unbound had none.
+        (
+            [
+                ("ADDED", a_pod("a", 16)),
+                ("DELETED", a_pod("w", node="")),
+                ("DELETED", a_pod("a", 16)),
+                ("ADDED", a_pod("b", 16)),
+            ],
+            0,
+            0,
+        ),
+        # Its card is missing, is not one of the node's, or is no number; a pod that waits does not count.
+        ([("MODIFIED", a_pod(f"p{card}", card=card)) for card in (None, "2", "-1", "x")], 0, 4),
+        ([("ADDED", a_pod("waits", card=None, node=""))], 0, 0),
     ],
 )
-def test_wrong_flags_are_a_usage_error(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Reported before anything is started."""
-    with pytest.raises(SystemExit) as ended:
-        main(["soak", *flags])
-    assert ended.value.code == 2
-    assert message in capsys.readouterr().err
+def test_cards_are_counted_as_the_watch_shows_them(
+    seen: list[tuple[str, dict[str, Any]]], over_booked: int, without_a_card: int
+) -> None:
+    """A node has two cards of 16 units; a full card is not over-booked, and one unit more is."""
+    cards = SeenCards([Node("n1", 2, 16)])
+    for kind, pod in seen:
+        cards.see(kind, pod)
+    assert (cards.over_booked, cards.without_a_card) == (over_booked, without_a_card)

@@ -1,0 +1,152 @@
+"""The cost of a long device list: built, sent, received; and the device plugin's use while nothing happens.
+
+The device plugin is a process of its own on simulated cards, beside an embedded API server and a kubelet that only registers and
+receives. The list is as long as no real one should be (``--max-ids`` overrides the guard).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import grpc
+import grpc.aio
+
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import NODES
+from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.processes.program import Program
+from clusters.simulated_node import SimulatedNode, environment_of_programs
+from clusters.targets import load_target
+from load.readings import mib
+
+_NODE: Final = "bench"
+_SOCKET: Final = "aliyungpushare.sock"
+# 8 cards of 80 GiB make 72,816 ids of 9 MiB: the first whole number of MiB with more than the 68,000 ids of the promise.
+_BOX: Final = "a100x8"
+_UNIT: Final = "9MiB"
+# How often the list is asked for again.
+_ROUNDS: Final = 9
+# Before the rest is measured, in seconds: what a start leaves to do is done.
+_SETTLE_SECONDS: Final = 2.0
+_ANY_SIZE: Final = [("grpc.max_receive_message_length", -1)]
+
+
+class Received(NamedTuple):
+    """One list: ids, bytes, and the seconds from the question to the last id."""
+
+    ids: int
+    size: int
+    seconds: float
+
+
+async def measure(rest_seconds: float) -> dict[str, float]:
+    """Two plugins, one after the other; seconds, MiB, and parts of one list's bytes and of a processor. Raises ClusterError."""
+    async with _plugin("--memory-unit", _UNIT, "--max-ids", "1000000") as (sockets, program, node):
+        first = await receive(sockets / _SOCKET)
+        again = statistics.median([(await receive(sockets / _SOCKET)).seconds for _ in range(_ROUNDS)])
+        unhealthy = await receive(sockets / _SOCKET, after=lambda: node.fake_nvml("xid", "3", "48"))
+        list_mib = mib(program.pid or 0, "VmHWM")
+    async with _plugin() as (sockets, program, _):
+        rest_share = await _at_rest(sockets, program.pid or 0, rest_seconds)
+        rest_mib = mib(program.pid or 0, "VmRSS")
+    return {
+        "ids": first.ids,
+        "bytes": first.size,
+        "first_seconds": round(first.seconds, 3),
+        "again_seconds": round(again, 3),
+        "unhealthy_seconds": round(unhealthy.seconds, 3),
+        "unhealthy_bytes_share": round(unhealthy.size / first.size, 3),
+        "list_mib": round(list_mib, 1),
+        "rest_mib": round(rest_mib, 1),
+        "rest_share": round(rest_share, 5),
+    }
+
+
+class _Registry(pb_grpc.RegistrationServicer):
+    """A kubelet as far as registering goes."""
+
+    def __init__(self) -> None:
+        self.registered = asyncio.Event()
+
+    async def Register(self, request: Any, context: Any) -> Any:  # noqa: N802
+        """Taken."""
+        if request.endpoint == _SOCKET:
+            self.registered.set()
+        return pb.Empty()
+
+
+@asynccontextmanager
+async def _plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, SimulatedNode]]:
+    """A plugin that is registered: the folder of its sockets, its process, and its simulated cards."""
+    async with AsyncExitStack() as stack:
+        # Paths of sockets are short.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp")))
+        # With TLS and an authority of its own, as a cluster has it: that is part of the plugin's memory.
+        server = EmbeddedControlPlane(folder)
+        await server.start(controllers=False)
+        stack.push_async_callback(server.stop)
+        node = SimulatedNode(_NODE, folder, {**environment_of_programs(os.environ), "LOG_LEVEL": "warn"})
+        await node.fake_nvml("init", "--box", _BOX)
+        async with ApiClient.from_kubeconfig(server.kubeconfig) as api:
+            await api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": _NODE}})
+            info = {"status": {"nodeInfo": {"kubeletVersion": "v1.30.0", "bootID": "bench"}}}
+            await api.patch(NODES, _NODE, info, subresource="status")
+        registry, kubelet, sockets = _Registry(), grpc.aio.server(), folder / "device-plugins"
+        sockets.mkdir()
+        pb_grpc.add_RegistrationServicer_to_server(registry, kubelet)
+        kubelet.add_insecure_port(f"unix:{sockets}/kubelet.sock")
+        await kubelet.start()
+        stack.push_async_callback(kubelet.stop, 0)
+        program = node.device_plugin(load_target("gpushare"), server.kubeconfig, flags)
+        stack.push_async_callback(program.stop)
+
+        async def is_ready() -> bool:
+            return registry.registered.is_set()
+
+        await program.launch(is_ready)
+        yield sockets, program, node
+
+
+async def receive(socket: Path, after: Callable[[], Awaitable[object]] | None = None) -> Received:
+    """One stream's first list; or the next one ``after`` something has happened, from when it had."""
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE) as channel:
+        began = time.perf_counter()
+        stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+        message = await stream.read()
+        if after is not None:
+            await after()
+            began = time.perf_counter()
+            message = await stream.read()
+        seconds = time.perf_counter() - began
+        stream.cancel()
+    return Received(len(message.devices), message.ByteSize(), seconds)
+
+
+async def _at_rest(sockets: Path, pid: int, seconds: float) -> float:
+    """The part of a processor that a plugin takes while a kubelet holds its lists and nothing happens."""
+    async with AsyncExitStack() as stack:
+        for socket in sockets.glob("aliyun*.sock"):
+            channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE))
+            stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+            stack.callback(stream.cancel)
+            await stream.read()
+        await asyncio.sleep(_SETTLE_SECONDS)
+        began, cpu = time.monotonic(), _processor_seconds(pid)
+        await asyncio.sleep(seconds)
+        return (_processor_seconds(pid) - cpu) / (time.monotonic() - began)
+
+
+def _processor_seconds(pid: int) -> float:
+    """The time of all threads as the scheduler counts it: not in ticks, of which a program at rest takes few."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
