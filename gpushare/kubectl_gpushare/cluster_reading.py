@@ -12,10 +12,10 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from gpushare import wire
+from gpushare.cli.kubectl_flags import path_of
 from gpushare.foreign import Decoder, UnreadableError
 from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.kubectl_flags import path_of
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
 from gpushare.kubectl_gpushare.core.memory_use import Use, use_in
 from gpushare.kubectl_gpushare.core.pod_owners import KIND_OF, Family, Owner, makes

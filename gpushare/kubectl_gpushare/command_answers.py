@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from gpushare.answer_forms import counted
+from gpushare.cli.answer_forms import counted
 from gpushare.errors import UsageError
 from gpushare.foreign import UnreadableError
 from gpushare.kube.api_errors import ApiError, ForbiddenError, InvalidError, MissingRightError, NotFoundError

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
-from gpushare import answer_forms
+from gpushare.cli import answer_forms
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kubectl_gpushare import command_answers, gpushare_arguments, manifest_files

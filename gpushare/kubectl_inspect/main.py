@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TextIO
 
-from gpushare import answer_forms
+from gpushare.cli import answer_forms
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kubectl_inspect import inspect_arguments

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gpushare import wire
-from gpushare.answer_forms import age, counted, printable, table
+from gpushare.cli.answer_forms import age, counted, printable, table
+from gpushare.cli.kubectl_flags import qualified
 from gpushare.extender.core.explain import CARD_SICK
-from gpushare.kubectl_flags import qualified
 from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC, UNKNOWN
 from gpushare.kubectl_gpushare.core.node_rules import SHORT
 

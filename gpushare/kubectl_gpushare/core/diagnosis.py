@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gpushare import wire
-from gpushare.answer_forms import counted
+from gpushare.cli.answer_forms import counted
 from gpushare.kubectl_gpushare.core.binder import NODE_NAME, STATIC
 from gpushare.kubectl_gpushare.core.binder import PLUGIN as PLUGIN_CHOSE
 from gpushare.kubectl_gpushare.core.explanation import API_VERSION

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gpushare.answer_forms import long_document, printable
+from gpushare.cli.answer_forms import long_document, printable
 from gpushare.kubectl_inspect.core.card_report import NodeReport
 from gpushare.model.node import Booking, Device, units_on
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpushare.answer_forms import table
+from gpushare.cli.answer_forms import table
 from gpushare.kubectl_inspect.core.card_report import NodeReport
 from gpushare.model.node import Device, units_on
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpushare.kubectl_flags import ApiFlags
+from gpushare.cli.kubectl_flags import ApiFlags
 from gpushare.kubectl_inspect.inspect_arguments import Arguments, parse
 
 PLAIN = Arguments()

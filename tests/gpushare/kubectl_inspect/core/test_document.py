@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from gpushare.answer_forms import JSON, YAML
+from gpushare.cli.answer_forms import JSON, YAML
 from gpushare.kubectl_inspect.core.card_report import build
 from gpushare.kubectl_inspect.core.report_text import FIELDS, field_of, render, select
 from gpushare.manifests import Pod

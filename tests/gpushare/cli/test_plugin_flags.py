@@ -1,11 +1,11 @@
-"""Promises of gpushare.plugin_flags, through the settings that read them."""
+"""Promises of gpushare.cli.plugin_flags, through the settings that read them."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpushare.plugin_flags import ContainerFlags, Tolerance, UsageFlags
-from gpushare.settings import DevicePluginSettings, device_plugin_settings
+from gpushare.cli.plugin_flags import ContainerFlags, Tolerance, UsageFlags
+from gpushare.cli.settings import DevicePluginSettings, device_plugin_settings
 
 
 def flags(*argv: str) -> DevicePluginSettings:

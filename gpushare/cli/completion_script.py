@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TextIO
 from urllib.parse import quote
 
-from gpushare.completion import NAMESPACES, PODS, Completion, complete, value_given
+from gpushare.cli.completion import NAMESPACES, PODS, Completion, complete, value_given
+from gpushare.cli.flags import Flag
 from gpushare.errors import GpushareError
-from gpushare.flags import Flag
 from gpushare.kube import config
 from gpushare.manifests import AnyObject
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpushare.flags import Flag, boolean
+from gpushare.cli.flags import Flag, boolean
 
 NODES: Final = "nodes"
 PODS: Final = "pods"

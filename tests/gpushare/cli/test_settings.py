@@ -1,4 +1,4 @@
-"""Promises of gpushare.settings."""
+"""Promises of gpushare.cli.settings."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
+from gpushare.cli.settings import DevicePluginSettings, device_plugin_settings, extender_settings
 from gpushare.errors import UsageError
 from gpushare.model.quantity import MemoryUnit
-from gpushare.settings import DevicePluginSettings, device_plugin_settings, extender_settings
 
 NODE = {"NODE_NAME": "n"}
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from clusters.controlplane.binaries import Binaries
-from gpushare.completion_script import answer
-from gpushare.flags import flags_of
+from gpushare.cli.completion_script import answer
+from gpushare.cli.flags import flags_of
 from gpushare.kubectl_gpushare import gpushare_completion as of_gpushare
 from gpushare.kubectl_gpushare.gpushare_arguments import ExplainArguments
 from gpushare.kubectl_inspect import inspect_completion as of_inspect

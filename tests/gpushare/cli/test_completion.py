@@ -1,11 +1,11 @@
-"""Promises of gpushare.completion: the words that may stand at the end of a command line."""
+"""Promises of gpushare.cli.completion: the words that may stand at the end of a command line."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpushare.completion import complete, value_given
-from gpushare.flags import Flag, boolean, flags_of
+from gpushare.cli.completion import complete, value_given
+from gpushare.cli.flags import Flag, boolean, flags_of
 from gpushare.kubectl_gpushare.gpushare_arguments import (
     ExplainArguments,
     SimulateArguments,
