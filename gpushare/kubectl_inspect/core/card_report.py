@@ -100,11 +100,6 @@ def _node_of(name: str, sizes: Mapping[int, int]) -> Node:
     return Node(ObjectMeta(name, annotations={wire.ANNOTATION_CARDS: text}), NodeStatus(amounts))
 
 
-def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
-    """As ``report``, of pods as the API lists them."""
-    return report(nodes, [one for one in map(bound_pod, pods) if one is not None])
-
-
 def report(
     nodes: Iterable[Node], pods: Iterable[BoundPod], unreadable: Collection[PodOutline] = ()
 ) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 The tables are the original's to the byte, blanks at line ends too. Columns are separated as by Go's text/tabwriter with two blanks
 of padding: a cell is text that a tab ends; a column is a run of lines that have such a cell at the same place; what follows the
-last tab of a line belongs to no column. ``tests/data/upstream/inspect`` holds what the original printed. Ours differs in two
+last tab of a line belongs to no column. ``e2e/inspect`` holds what the original printed. Ours differs in two
 things. Nodes and pods come sorted by name; the original takes them in random order. Units on a card that the node does not have
 are pending in both tables.
 

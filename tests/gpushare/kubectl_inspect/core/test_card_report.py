@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
-from gpushare.kubectl_inspect.core.card_report import NodeReport, bound_pod, build
+from gpushare.kubectl_inspect.core import card_report
+from gpushare.kubectl_inspect.core.card_report import NodeReport
 from gpushare.manifests import Node, ObjectMeta, Pod
-from gpushare.model.node import Booking
 
 
 def node(name: str = "n", units: str = "28", count: str = "2", **changes: Any) -> Node:
@@ -48,6 +49,11 @@ def cards(*units: int, unit: str = "GiB", slots: int = 0, sick: dict[int, str] |
         listed[n] |= {"healthy": False, "reason": reason}
     found = {"v": 1, "mode": "slots" if slots else "ids", "unit": unit, "boot": "b", "cards": listed}
     return {"aliyun.com/gpushare-cards": json.dumps(found)}
+
+
+def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
+    """The report of nodes and pods as the API lists them."""
+    return card_report.report(nodes, [one for one in map(card_report.bound_pod, pods) if one is not None])
 
 
 def one(*pods: Pod, **changes: Any) -> NodeReport:
@@ -140,24 +146,11 @@ def test_the_unit_is_known_or_guessed(units: str, annotations: dict[str, str] | 
     assert one(units=units, annotations=annotations).unit == unit
 
 
-def test_the_unit_of_one_card_is_guessed() -> None:
-    """A node of one unit is shown too."""
-    assert (one(units="1", count="1").unit, one(units="101", count="1").unit) == ("GiB", "MiB")
-
-
 def test_a_described_node_is_shown_by_its_capacity() -> None:
     """The cards that are described are all of it, whatever is allocatable now."""
     report = one(annotations=cards(14, 14), allocatable={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})
 
     assert (report.total, report.is_published, report.info.name) == (28, True, "n")
-
-
-def test_a_pods_booking_is_what_it_asks_for() -> None:
-    """Without annotations it has no card, and so no size of one."""
-    bound = bound_pod(pod("p", "3"))
-
-    assert bound is not None
-    assert bound.booking == Booking("p", "default", "p", 3, ())
 
 
 @pytest.mark.parametrize("allocatable", [None, {}, {"aliyun.com/gpu-mem": "0"}, {"aliyun.com/gpu-mem": "odd"}])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gpushare.kubectl_inspect.core.card_report import build
-from gpushare.kubectl_inspect.core.wide_table import names, wide
-from tests.gpushare.kubectl_inspect.core.test_card_report import cards, node, on, pod
+from gpushare.kubectl_inspect.core.wide_table import wide
+from tests.gpushare.kubectl_inspect.core.test_card_report import build, cards, node, on, pod
 
 WIDE = """\
 NODE   IPADDRESS   CARD   MODEL   UUID    ALLOCATED   TOTAL   UNIT   HEALTH        PODS
@@ -22,13 +21,6 @@ def test_each_card_has_a_line() -> None:
 
     assert wide(reports) == WIDE
     assert wide(reports, headers=False).count("\n") == 4
-
-
-def test_nodes_are_named_as_kubectl_takes_them() -> None:
-    """A line for each."""
-    reports, _ = build([node("a"), node("b")], [])
-
-    assert names(reports) == "node/a\nnode/b\n"
 
 
 def test_a_node_without_cards_has_a_line_for_its_pods() -> None:
