@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpushare.cli.completion import complete, value_given
-from gpushare.cli.flags import Flag, boolean, flags_of
+from gpushare.cli.flags import Flag, flags_of
 from gpushare.kubectl_gpushare.gpushare_arguments import (
     ExplainArguments,
     SimulateArguments,
@@ -47,13 +47,6 @@ def lines(declared: list[Flag], *words: str) -> list[str]:
 def test_the_last_word_is_completed(declared: list[Flag], words: list[str], expected: list[str]) -> None:
     """By the flags, by the values of one, or by names; the last line is 0 if the shell may complete files, else 4."""
     assert lines(declared, *words) == expected
-
-
-def test_a_switch_takes_no_value() -> None:
-    """The word behind a switch is the next one."""
-    (switch,) = [one for one in EXPLAIN if one.name == "no-headers"]
-    assert switch.read is boolean
-    assert lines(EXPLAIN, "--no-headers", "--cont") == ["--context", ":4"]
 
 
 def test_each_candidate_has_its_meaning() -> None:

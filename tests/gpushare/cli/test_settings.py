@@ -49,14 +49,6 @@ def test_the_originals_plugin_manifest_is_understood() -> None:
     assert (settings.memory_unit, settings.node_name) == (MemoryUnit(1), "n")
 
 
-@pytest.mark.parametrize(("spelling", "mib"), [("-memory-unit=GiB", 1024), ("--memory-unit", 256)])
-def test_both_spellings_of_a_flag_mean_the_same(spelling: str, mib: int) -> None:
-    """-x=v and --x v."""
-    argv = [spelling] if "=" in spelling else [spelling, "256MiB"]
-
-    assert plugin(*argv).memory_unit == MemoryUnit(mib)
-
-
 @pytest.mark.parametrize(
     ("name", "argv", "expected"),
     [

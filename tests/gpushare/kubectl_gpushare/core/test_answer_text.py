@@ -87,15 +87,6 @@ def test_a_waiting_pod_on_wide_lines() -> None:
     assert text_of(asked, *objects).endswith("14       too full   team/f (6), team/g (6)\n")
 
 
-def test_wishes_are_shown_as_they_are_written() -> None:
-    """Several models with a comma between them."""
-    asked = pod(wishes={"card-model": "T4,A100", "same-card": "web"})
-
-    assert "Asks for:  4 units, policy binpack, priority 0, card-model=t4,a100, same-card=web\n" in text_of(
-        asked, node()
-    )
-
-
 def test_an_unhealthy_card_says_so_before_the_rule() -> None:
     """Its node is short in sum because of it; another rule stands behind it, and alone on the healthy cards."""
     short = {**node(sick="lost"), "status": {"capacity": node()["status"]["capacity"]}}
@@ -144,19 +135,15 @@ Bound at:   2026-09-21T14:13:20Z
 Started:    yes
 Policy now: without the pod it would choose card 0 of this node
 
-NODE   CARD   MODEL      HELD   FREE WITHOUT IT   TOTAL   SHARED WITH    UUID
-a      0      Tesla T4   4      8                 14      team/g (6)     GPU-0
-a      1      Tesla T4   0      2                 14      team/f (12)    GPU-1
+NODE   CARD   MODEL      HELD   FREE WITHOUT IT   TOTAL   SHARED WITH   UUID
+a      0      Tesla T4   4      8                 14      team/g (6)    GPU-0
+a      1      Tesla T4   0      2                 14      team/f (12)   GPU-1
 """
 
 
 def test_a_bound_pod() -> None:
     """Its card, and what else is on the cards of its node."""
-    text = text_of(pod("p", 4, "a", 0), node(), pod("f", 12, "a", 1), pod("g", 6, "a", 0), wide=True)
-
-    assert text == BOUND.replace("    UUID", "   UUID").replace(")     GPU", ")    GPU").replace(
-        ")    GPU-1", ")   GPU-1"
-    )
+    assert text_of(pod("p", 4, "a", 0), node(), pod("f", 12, "a", 1), pod("g", 6, "a", 0), wide=True) == BOUND
 
 
 def test_a_bound_pod_that_has_not_started() -> None:

@@ -73,15 +73,6 @@ def test_nodes_that_may_not_be_seen_are_known_by_their_pods() -> None:
     assert {(card.model, card.uuid) for card in reports[0].info.devices} == {("", "")}
 
 
-def test_pods_without_a_part_in_a_report_are_left_out() -> None:
-    """Those without a node, without card memory, and those that have ended."""
-    ended = pod("a", "3", status={"phase": "Succeeded"})
-    bare = Pod()
-    bare.spec.node_name = "n"
-
-    assert [bound_pod(one) for one in (ended, bare, pod("a", "3", node=None))] == [None] * 3
-
-
 def test_a_kubelet_that_offers_less_than_the_node_has() -> None:
     """A node of the original's plugin has nothing else to show an unhealthy card by; no card is over-booked by that."""
     less = node(units="30", allocatable={"aliyun.com/gpu-mem": "15", "aliyun.com/gpu-count": "2"})
