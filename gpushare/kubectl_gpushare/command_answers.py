@@ -53,7 +53,7 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
 from gpushare.kubectl_inspect.core.card_report import report
 from gpushare.kubectl_inspect.core.check_findings import findings
 from gpushare.kubectl_inspect.node_lists import Lists
-from gpushare.manifests import AnyObject, ObjectMeta, Pod, ReportedNode
+from gpushare.manifests import AnyObject, Pod, ReportedNode
 from gpushare.model.allocation import read_allocation
 from gpushare.model.conditions import healthy_condition, seconds_of
 from gpushare.setup.cluster_objects import objects_of
@@ -190,15 +190,14 @@ async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress
     reports, problems = report(nodes, lists.pods)
     found = findings(nodes, lists.pods, reports, problems, now, asked.assumed_for)
     faults = [
-        *(Fault(one.warning, f"kubectl get -o yaml {_named(one.metadata)}") for one in lists.unreadable),
+        *(
+            Fault(one.warning, f"kubectl get -o yaml pod/{one.metadata.name} -n {one.metadata.namespace}")
+            for one in lists.unreadable
+        ),
         *scheduler_faults(seen.bypassing),
         *[one async for one in _schedulers_that_do_not_ask(client, seen, progress)],
     ]
     return diagnosis(installed, faults, found, nodes, seen, now, hidden)
-
-
-def _named(pod: ObjectMeta) -> str:
-    return f"pod/{pod.name} -n {pod.namespace}"
 
 
 async def _schedulers_that_do_not_ask(client: ApiClient, seen: SeenPods, progress: Progress) -> AsyncIterator[Fault]:

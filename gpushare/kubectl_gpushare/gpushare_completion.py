@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from gpushare.cli import answer_forms
-from gpushare.cli.completion import Completion
-from gpushare.cli.completion_script import answer
+from gpushare.cli.completion import Completion, answer
 from gpushare.cli.flags import flags_of
 from gpushare.kubectl_gpushare.gpushare_arguments import VERBS
 

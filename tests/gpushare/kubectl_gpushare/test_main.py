@@ -140,61 +140,59 @@ async def test_a_pod_that_its_set_has_not_made_yet(tmp_path: Path) -> None:
     assert (code, out) == (0, "StatefulSet: team/web\nState:       has not all its pods: 0 of 1\n")
 
 
-async def test_a_maker_of_pods_that_is_not_there(tmp_path: Path) -> None:
-    """1, with its type; what may not be read is named."""
-    path = "/apis/apps/v1/namespaces/team/deployments/w"
-    absent = await ran(StubApi(), tmp_path, "explain", "deploy/w", "-n", "team")
-    hidden = await ran(StubApi(fault=no_right(path)), tmp_path, "explain", "w", "-n", "team")
-    typed = await ran(StubApi(), tmp_path, "explain", "pod", "w", "-n", "team")
-
-    assert absent[:2] == hidden[:2] == typed[:2] == (1, "")
-    assert absent[2] == (
-        "error: there is no deployment 'w' in namespace 'team'; `kubectl get deployments -n team` lists them\n"
-    )
-    assert hidden[2] == (
-        "error: you may not get deployments in namespace 'team', so it is not known whether one is named 'w'; "
-        "there is no pod 'w'; `kubectl auth can-i get deployments -n team` shows the right that lacks\n"
-    )
-    by_type = await ran(StubApi(fault=no_right(path)), tmp_path, "explain", "deploy/w", "-n", "team")
-    assert by_type[2].startswith("error: you may not get deployments in namespace 'team', so")
-    assert "no pod" not in by_type[2]
-    assert "there is no pod 'w' in namespace 'team'; " in typed[2]
+NO_RIGHT = (
+    "you may not get deployments in namespace 'team', so it is not known whether one is named 'w'{}; "
+    "`kubectl auth can-i get deployments -n team` shows the right that lacks"
+)
 
 
-async def test_a_pod_that_is_not_there(tmp_path: Path) -> None:
-    """1, with what to do."""
-    code, out, err = await ran(StubApi(), tmp_path, "explain", "p")
+@pytest.mark.parametrize(
+    ("words", "fault", "error"),
+    [
+        (
+            "w",
+            "",
+            "there is no pod 'w' in namespace 'team', nor anything else of that name that makes pods; "
+            "`kubectl get pods -n team` lists them",
+        ),
+        ("pod w", "", "there is no pod 'w' in namespace 'team'; `kubectl get pods -n team` lists them"),
+        (
+            "deploy/w",
+            "",
+            "there is no deployment 'w' in namespace 'team'; `kubectl get deployments -n team` lists them",
+        ),
+        ("w", "deployments/w", NO_RIGHT.format("; there is no pod 'w'")),
+        ("deploy/w", "deployments/w", NO_RIGHT.format("")),
+    ],
+)
+async def test_what_is_not_there_is_an_error(tmp_path: Path, words: str, fault: str, error: str) -> None:
+    """1, with its type and what to do; what may not be read is named."""
+    api = StubApi(fault=no_right(f"/apis/apps/v1/namespaces/team/{fault}"))
 
-    assert (code, out) == (1, "")
-    assert err == (
-        "error: there is no pod 'p' in namespace 'default', nor anything else of that name that makes pods; "
-        "`kubectl get pods -n default` lists them\n"
-    )
+    assert await ran(api, tmp_path, "explain", *words.split(), "-n", "team") == (1, "", f"error: {error}\n")
 
 
 async def test_rights_in_one_namespace_show_that_namespace(tmp_path: Path) -> None:
-    """Each list that is hidden is named on stderr, with its meaning; the pods of the namespace are read."""
-    cluster_wide = ("/api/v1/nodes", "/api/v1/pods", "/api/v1/namespaces/kube-system/configmaps")
-    api = StubApi(nodes=[node()], pods=[pod(), pod("f", 12, "a", 0)], fault=no_right(*cluster_wide))
-    code, out, err = await ran(api, tmp_path, "explain", "p", "-n", "team")
-    hidden = [line.partition(" ")[2].split()[0] for line in err.splitlines()]
-
-    assert (code, hidden) == (0, ["nodes", "pods", "ConfigMaps"])
-    assert all(line.startswith("hidden: ") for line in err.splitlines())
-    assert "Unschedulable: 0/9 nodes are available" in out
-    assert "/api/v1/namespaces/team/pods" in [call["path"] for call in api.calls]
-
-
-async def test_pods_of_the_namespace_are_booked_without_more_rights(tmp_path: Path) -> None:
-    """A card has at most what is free beside them; events that are hidden are named."""
+    """Each list that is hidden is named on stderr, with its meaning; cards have at most what is free beside pods that are seen."""
     api = StubApi(nodes=[node()], pods=[pod(), pod("f", 12, "a", 0)])
-    api.fault = no_right("/api/v1/pods", "/api/v1/namespaces/team/events")
-    code, out, err = await ran(api, tmp_path, "explain", "p", "-n", "team", "-o", "json")
-    answer = json.loads(out)
+    hidden: list[str] = []
+    free = []
+    for path in (
+        "/api/v1/namespaces/team/events",
+        "/api/v1/pods",
+        "/api/v1/namespaces/kube-system/configmaps",
+        "/api/v1/nodes",
+    ):
+        api.fault = no_right(*hidden, path)
+        hidden.append(path)
+        code, out, err = await ran(api, tmp_path, "explain", "p", "-n", "team", "-o", "json")
+        free.append([card["free"] for node in json.loads(out)["nodes"] for card in node["cards"]])
+        assert (code, len(json.loads(out)["hidden"])) == (0, len(hidden))
 
-    assert (code, [card["free"] for card in answer["nodes"][0]["cards"]]) == (0, [2, 14])
-    assert [line.split()[1] for line in err.splitlines()] == ["pods", "events"]
-    assert len(answer["hidden"]) == 2
+    assert free == [[2, 14], [2, 14], [2, 14], []]
+    assert {line.split()[1] for line in err.splitlines()} == {"nodes", "pods", "ConfigMaps", "events"}
+    assert all(line.startswith("hidden: ") for line in err.splitlines())
+    assert "/api/v1/namespaces/team/pods" in [call["path"] for call in api.calls]
 
 
 async def test_any_other_refusal_is_an_error(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import yaml
 from gpushare.errors import UsageError
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.main import run
+from tests.gpushare.kubectl_gpushare.small_cluster import node, pod
 from tests.servers import StubApi, kubeconfig, serve, status
 
 PROGRAM = Path(sys.executable).parent / "kubectl-inspect-gpushare"
@@ -53,8 +54,7 @@ async def test_only_the_nodes_pods_are_asked_for(tmp_path: Path) -> None:
 
 async def test_several_nodes_are_shown(tmp_path: Path) -> None:
     """Only they are read; one that is not there ends the command."""
-    amounts = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
-    nodes = [{"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}} for name in "abc"]
+    nodes = [node(name, 14) for name in "abc"]
     code, out, _ = await ran(StubApi(nodes=nodes), tmp_path, "node/a", "no/b", "-o", "name")
     absent = await ran(StubApi(nodes=nodes), tmp_path, "node/a", "node/x")
 
@@ -62,39 +62,27 @@ async def test_several_nodes_are_shown(tmp_path: Path) -> None:
     assert absent == (1, "", "error: there is no node 'x'; `kubectl get nodes` lists them\n")
 
 
-def sick_node() -> dict[str, Any]:
+def sick_node(name: str = "n") -> dict[str, Any]:
     """A node with one lost card of two."""
-    amounts = {"aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"}
-    cards = [
-        {
-            "index": at,
-            "uuid": f"GPU-{at}",
-            "model": "T4",
-            "mib": 15_360,
-            "units": 14,
-            "healthy": not at,
-            "reason": "lost",
-        }
-        for at in range(2)
-    ]
-    text = json.dumps({"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": cards})
-    return {
-        "metadata": {"name": "n", "annotations": {"aliyun.com/gpushare-cards": text}},
-        "status": {"capacity": amounts, "allocatable": amounts},
-    }
+    return node(name, sick="lost", model="T4")
+
+
+def bound(name: str, units: int, card: int = 0, on: str = "n", **annotations: str) -> dict[str, Any]:
+    """A pod that has a card of 14 units and has not started."""
+    one = pod(name, units, on, card)
+    one["metadata"]["annotations"] |= {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": "0", **annotations}
+    return one | {"status": {}}
 
 
 async def test_a_node_with_an_unreadable_pod_has_no_room(tmp_path: Path) -> None:
     """Its cards have nothing free, as for the extender; the pod is named. It is so with a watch, too."""
-    amounts = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
-    node = {"metadata": {"name": "n"}, "status": {"capacity": amounts, "allocatable": amounts}}
     odd = bound("odd", 4) | {"spec": {"nodeName": "n", "priority": "high"}}
-    api = StubApi(nodes=[node], pods=[odd])
+    api = StubApi(nodes=[node("n", 14)], pods=[odd])
     _, out, err = await ran(api, tmp_path, "-o", "json")
     warnings = err.splitlines()
 
     assert [card["free"] for card in json.loads(out)["nodes"][0]["cards"]] == [0]
-    assert warnings[0].startswith("warning: pod d/odd cannot be read, so node n gets no pods until it is gone: ")
+    assert warnings[0].startswith("warning: pod team/odd cannot be read, so node n gets no pods until it is gone: ")
     assert warnings[1].startswith("warning: node n gets no pods: a pod on the node cannot be read")
 
 
@@ -113,13 +101,9 @@ async def test_a_lost_card_is_reported_below_the_table(tmp_path: Path) -> None:
 async def test_no_text_of_a_node_steers_a_terminal(tmp_path: Path, words: tuple[str, ...]) -> None:
     """A node's token writes its annotations and addresses: escapes, text direction and line ends in them are not obeyed."""
     evil = "a\x1b[2J\x07\x7f\x9b31m\u202e\u2028\U000e0041\r\n10.0.0.9\tb"
-    node = sick_node()
-    cards = node["metadata"]["annotations"]["aliyun.com/gpushare-cards"]
-    node["metadata"]["annotations"]["aliyun.com/gpushare-cards"] = cards.replace('"T4"', json.dumps(evil)).replace(
-        '"lost"', json.dumps(evil)
-    )
-    node["status"]["addresses"] = [{"type": "InternalIP", "address": evil}]
-    _, out, err = await ran(StubApi(nodes=[node]), tmp_path, *words)
+    odd = node("n", sick=evil, model=evil)
+    odd["status"]["addresses"] = [{"type": "InternalIP", "address": evil}]
+    _, out, err = await ran(StubApi(nodes=[odd]), tmp_path, *words)
 
     assert all(line.isprintable() for line in [*out.split("\n"), *err.split("\n")])
     assert not any(line.startswith("10.0.0.9") for line in [*out.split("\n"), *err.split("\n")])
@@ -178,15 +162,6 @@ async def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> N
     assert (process.returncode, err) == (1, b"")
 
 
-def bound(name: str, units: int, card: int = 0, on: str = "n", **annotations: str) -> dict[str, Any]:
-    """A pod that has a card of 14 units and has not started."""
-    given = {"ALIYUN_COM_GPU_MEM_IDX": str(card), "ALIYUN_COM_GPU_MEM_DEV": "14", **annotations}
-    return {
-        "metadata": {"name": name, "namespace": "d", "uid": f"u-{name}", "annotations": given},
-        "spec": {"nodeName": on, "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}]},
-    }
-
-
 async def test_nodes_of_a_selector(tmp_path: Path) -> None:
     """The server selects; a pod of another node is no fault of these."""
     api = StubApi(nodes=[sick_node()], pods=[bound("a", 3), bound("b", 4, on="other", ALIYUN_COM_GPU_MEM_IDX="x")])
@@ -197,7 +172,7 @@ async def test_nodes_of_a_selector(tmp_path: Path) -> None:
     assert code == 0
     assert dict(parse_qsl(api.calls[0]["query"]))["labelSelector"] == "zone=x,!old"
     assert "3/14" in out
-    assert "pod d/" not in err
+    assert "pod team/" not in err
 
 
 async def test_check_names_each_finding(tmp_path: Path) -> None:
@@ -214,7 +189,7 @@ async def test_check_names_each_finding(tmp_path: Path) -> None:
     assert [line.partition(" for ")[0] for line in err.splitlines()] == [
         "finding: node n: card 1 (T4, GPU-1) gets no pods: lost",
         "finding: node n: card 0 is over-booked: 16 of 14 units",
-        "finding: pod d/old: it has a card of node n",
+        "finding: pod team/old: it has a card of node n",
     ]
     assert len(json.loads(document)["findings"]) == 3
     assert out.splitlines()[1].split() == ["n", "unknown", "16/14", "0/14", "16/28"]
@@ -229,9 +204,9 @@ async def test_rights_in_one_namespace_show_that_namespace(tmp_path: Path) -> No
         return status(403, f'User "u" cannot list {path}') if is_hidden else None
 
     api = StubApi(nodes=[sick_node()], pods=[bound("a", 3, 1), bound("b", 2, 1)], fault=no_right)
-    code, out, err = await ran(api, tmp_path, "-n", "d")
+    code, out, err = await ran(api, tmp_path, "-n", "team")
     refused = await ran(api, tmp_path)
-    selected = await ran(api, tmp_path, "-n", "d", "-l", "x=y")
+    selected = await ran(api, tmp_path, "-n", "team", "-l", "x=y")
 
     assert (code, out.splitlines()[1].split()) == (0, ["n", "unknown", "5/14", "5/14"])
     assert [line.split()[:2] for line in err.splitlines()] == [["hidden:", "nodes"], ["hidden:", "pods"]]
@@ -244,7 +219,7 @@ async def test_pods_of_one_namespace_on_nodes_that_are_seen(tmp_path: Path) -> N
     """Nodes are whole, and what other pods have is hidden."""
     api = StubApi(nodes=[sick_node()], pods=[bound("a", 3)])
     api.fault = lambda _, path: status(403, 'User "u" cannot list pods') if path == "/api/v1/pods" else None
-    code, out, err = await ran(api, tmp_path, "-n", "d")
+    code, out, err = await ran(api, tmp_path, "-n", "team")
 
     assert (code, out.splitlines()[1].split()) == (0, ["n", "unknown", "3/14", "0/14", "3/28"])
     assert err.startswith("hidden: pods of other namespaces")
@@ -260,7 +235,7 @@ def test_flags_that_contradict_each_other(words: tuple[str, ...]) -> None:
 async def test_nodes_that_change_are_shown_as_they_do(tmp_path: Path) -> None:
     """The table first, then a line without a header for each node of which a pod comes, goes or can be read again, until Ctrl-C."""
     kind = {"kind": "Pod", "apiVersion": "v1"}
-    api = StubApi(nodes=[sick_node(), {**sick_node(), "metadata": {**sick_node()["metadata"], "name": "other"}}])
+    api = StubApi(nodes=[sick_node(), sick_node("other")])
     async with serve(api) as url:
         # The checkout under test, if another one is installed.
         environment = {"KUBECONFIG": kubeconfig(tmp_path, url), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpushare.kubectl_inspect.core.wide_table import wide
+from gpushare.kubectl_inspect.core.report_text import wide
 from tests.gpushare.kubectl_inspect.core.test_card_report import build, cards, node, on, pod
 
 WIDE = """\
