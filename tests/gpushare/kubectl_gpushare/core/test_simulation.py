@@ -254,11 +254,11 @@ def test_fragmentation_counts_the_cpu_of_every_pod() -> None:
 
 
 def test_a_bound_pod_with_an_amount_that_cannot_be_read() -> None:
-    """It is in the book, with the problem, and takes no room."""
-    state = cluster(node(), pod("odd", "1.5", "a", 0))
+    """It is in the book, with the problem, and takes no room; a pod of one unit does."""
+    state = cluster(node(), pod("odd", "1.5", "a", 0), pod("f", 1, "a", 0))
 
     assert "1.5" in state.problems["uid-odd"]
-    assert state.snapshot().nodes["a"].used == 0
+    assert state.snapshot().nodes["a"].used == 1
 
 
 def test_a_pod_that_has_ended_takes_no_cpu() -> None:

@@ -116,6 +116,12 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
             pod("h", 12, "a", 2) | {"status": LINGERS},
         ),
     ),
+    "sick, as large as the pod": ({kinds.SICK}, pod(units=14), (node("a", 14, sick="lost"),)),
+    "the card of the group is sick": (
+        {kinds.SICK},
+        pod(wishes={"same-card": "g"}),
+        (node(sick="lost"), pod("f", 2, "a", 1, wishes={"same-card": "g"})),
+    ),
     "no shared cards": ({kinds.NOT_SHARED}, pod(), ({"metadata": {"name": "n"}, "spec": {}},)),
     "no nodes are seen": (set(), pod(), ()),
     "gated": ({kinds.GATED}, pod(schedulingGates=[{"name": "g"}]), (node(),)),
