@@ -22,7 +22,7 @@ Show = Callable[[Sequence[NodeReport], Sequence[str], bool], None]
 
 
 class _Kept(Generic[_T, _K]):
-    """What is kept of each object, by namespace and name; ``keep`` answers None for one that does not matter."""
+    """The part of each object that ``keep`` answers, by namespace and name; None is of one that does not matter."""
 
     def __init__(self, changed: asyncio.Event, keep: Callable[[_T], _K | None]) -> None:
         self.items: dict[tuple[str, str], _K] = {}

@@ -121,7 +121,7 @@ EVERY_USE = [
 def test_a_flag_has_a_default_and_a_value(
     program: Callable[..., object], argv: list[str], name: str, expected: object
 ) -> None:
-    """Both are what the rows have."""
+    """A flag without a value is the default, and each spelling of a value is read."""
     assert attrgetter(name)(program(*argv)) == expected
 
 

@@ -166,7 +166,7 @@ NO_RIGHT = (
     ],
 )
 async def test_what_is_not_there_is_an_error(tmp_path: Path, words: str, fault: str, error: str) -> None:
-    """1, with its type and what to do; what may not be read is named."""
+    """The exit code is 1, and the error has the type and what to do; a list that may not be read is named."""
     api = StubApi(fault=no_right(f"/apis/apps/v1/namespaces/team/{fault}"))
 
     assert await ran(api, tmp_path, "explain", *words.split(), "-n", "team") == (1, "", f"error: {error}\n")

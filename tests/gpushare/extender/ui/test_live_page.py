@@ -90,7 +90,7 @@ async def test_the_page_has_all_without_its_script() -> None:
         everything = (await one.http.get(PAGE)).text
         found = (await one.http.get(f"{PAGE}?q=p4&show=attention")).text
 
-    assert '<dd class="number" id="booked">6 GiB</dd>' in everything
+    assert 'id="booked" data-live>6 GiB</dd>' in everything
     assert "default/waits" in everything
     assert "no GPU of the node is large enough" in everything
     assert [name in everything for name in ('data-node="n1"', 'data-node="n2"')] == [True, True]
