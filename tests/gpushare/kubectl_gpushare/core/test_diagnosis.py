@@ -261,12 +261,12 @@ def test_a_wish_for_a_card_that_is_nowhere_is_named() -> None:
 
 
 def test_pods_of_schedulers_that_ask_no_extender_are_seen() -> None:
-    """JupyterHub has such a one; a pod of it without card memory does not matter."""
+    """JupyterHub has such a scheduler."""
     seen = SeenPods()
-    for units, scheduler in ((4, "hub-user-scheduler"), (0, "hub-user-scheduler"), (4, "default-scheduler")):
-        seen.take(msgspec.convert(pod(f"p{units}", units, "a", schedulerName=scheduler), Pod))
+    for name, scheduler in (("a", "hub-user-scheduler"), ("b", "default-scheduler")):
+        seen.take(msgspec.convert(pod(name, 4, "n", schedulerName=scheduler), Pod))
 
-    assert [one.metadata.name for one in seen.bypassing] == ["p4"]
+    assert [one.metadata.name for one in seen.bypassing] == ["a"]
 
 
 def test_overuse_on_a_node_is_a_fault() -> None:
