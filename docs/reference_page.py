@@ -17,6 +17,8 @@ import msgspec
 from prometheus_client.core import Metric
 
 from gpushare import wire
+from gpushare.cli.flags import Flag, flags_of
+from gpushare.cli.settings import IGNORED, DevicePluginSettings, ExtenderSettings
 from gpushare.deviceplugin import main as device_plugin
 from gpushare.deviceplugin import metrics_exposition
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
@@ -26,7 +28,6 @@ from gpushare.extender import main as extender
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.extender_metrics import ExtenderMetrics
-from gpushare.flags import Flag, flags_of
 from gpushare.kubectl_gpushare import main as explaining
 from gpushare.kubectl_gpushare.core.waiting_kinds import KINDS
 from gpushare.kubectl_gpushare.gpushare_arguments import VERBS
@@ -34,7 +35,6 @@ from gpushare.kubectl_inspect import main as inspect
 from gpushare.kubectl_inspect.inspect_arguments import Arguments as InspectArguments
 from gpushare.manifests import Node
 from gpushare.model.cards import CARDS_VERSION, MODE_IDS, NodeCards
-from gpushare.settings import IGNORED, DevicePluginSettings, ExtenderSettings
 from gpushare.setup import main as setup
 from gpushare.setup.setup_arguments import Arguments
 

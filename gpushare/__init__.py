@@ -6,8 +6,7 @@ The map of this package, from the bottom up (arrows of import go down only, ``ma
   with the fields that are read; ``bounds`` how large anything from outside may be;
 * ``model`` the nouns: quantity, pod, allocation, node and its devices, placement. Pure;
 * ``kube`` the Kubernetes edge (knows nothing of GPUs), ``nvml`` the NVML edge (knows nothing of Kubernetes);
-* ``flags`` how a flag is declared; ``settings``, ``plugin_flags``, ``kubectl_flags`` those of programs; ``logs`` one log
-  format; ``answer_forms`` tables and documents;
+* ``cli`` the flags of the programs, their completion, the forms of their answers; ``logs`` one log format;
 * ``serving`` the HTTP server of the programs;
 * ``extender``, ``deviceplugin``, ``kubectl_inspect``, ``setup``: the programs. They do not know each other;
 * ``kubectl_gpushare`` explains and simulates with the extender's core.

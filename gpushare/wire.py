@@ -124,11 +124,10 @@ PATH_INSPECT: Final = PATH_PREFIX + "/inspect"
 PATH_VERSION: Final = "/version"
 # Ours: /NAMESPACE/POD explains why a pod has no card; a manifest posted here is explained without effect.
 PATH_EXPLAIN: Final = PATH_PREFIX + "/explain"
-# Ours: the page for people, what it shows as JSON, the changes of that as server-sent events, and the nodes of pods by words.
+# Ours: the page for people, what it shows as JSON, and the changes of that as server-sent events.
 PATH_PAGE: Final = PATH_PREFIX + "/ui"
 PATH_PAGE_STATE: Final = PATH_PAGE + "/state"
 PATH_PAGE_EVENTS: Final = PATH_PAGE + "/events"
-PATH_PAGE_FIND: Final = PATH_PAGE + "/find"
 # The answer of /version: the original's constant, which monitoring compares.
 API_VERSION: Final = "0.1.0"
 

@@ -90,9 +90,3 @@ async def test_what_is_foretold_is_what_happens(
                 await check(bare, ask, manifest, seed)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-
-
-def test_a_seed_is_a_cluster() -> None:
-    """A seed gives the same cluster each time, another seed another one."""
-    assert random_cluster(7) == random_cluster(7)
-    assert random_cluster(7) != random_cluster(8)

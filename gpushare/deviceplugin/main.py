@@ -17,6 +17,8 @@ from typing import Any, Final
 
 from gpushare import __version__, logs, wire
 from gpushare.bounds import PODS_OF_A_PAGE
+from gpushare.cli.plugin_flags import ENV_DISABLE, ENV_ENABLE, UsageFlags
+from gpushare.cli.settings import DevicePluginSettings, device_plugin_settings
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.allocation.hand_bound import as_a_node
 from gpushare.deviceplugin.allocation.node_view import list_all
@@ -45,8 +47,6 @@ from gpushare.kube.reflector import Handler, Reflector
 from gpushare.manifests import Node, Pod, PodOutline
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
-from gpushare.plugin_flags import ENV_DISABLE, ENV_ENABLE, UsageFlags
-from gpushare.settings import DevicePluginSettings, device_plugin_settings
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpushare import wire
+from gpushare.cli.plugin_flags import UsageFlags
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import (
     MIB,
@@ -34,7 +35,6 @@ from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
 from gpushare.model.overuse import encode_overuse
 from gpushare.nvml.api import NvmlError, Process
-from gpushare.plugin_flags import UsageFlags
 
 _LOG = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from gpushare import __version__, logs, wire
+from gpushare.cli.settings import ExtenderSettings, extender_settings
 from gpushare.errors import UsageError
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
@@ -34,7 +35,6 @@ from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.serving.http_edge import OF_METRICS, HttpEdge, listen, load_tls
-from gpushare.settings import ExtenderSettings, extender_settings
 
 _LOG = logging.getLogger(__name__)
 

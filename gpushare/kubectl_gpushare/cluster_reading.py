@@ -12,10 +12,10 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from gpushare import wire
+from gpushare.cli.kubectl_flags import path_of
 from gpushare.foreign import Decoder, UnreadableError
 from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.kubectl_flags import path_of
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
 from gpushare.kubectl_gpushare.core.memory_use import Use, use_in
 from gpushare.kubectl_gpushare.core.pod_owners import KIND_OF, Family, Owner, makes
@@ -48,8 +48,16 @@ class Progress:
     read: int = 0
     _next: float = 0.0
 
-    def note(self) -> None:
-        """One more object is read."""
+    def counting(self, take: Callable[[_T], object]) -> Callable[[_T], None]:
+        """The same receiver of objects, each of which counts as read."""
+
+        def taken(item: _T) -> None:
+            take(item)
+            self._note()
+
+        return taken
+
+    def _note(self) -> None:
         now = self.monotonic()
         self._next = self._next or now + _PATIENCE
         self.read += 1
@@ -147,11 +155,8 @@ def _each(
     selector: str = "",
     on_unreadable: Callable[[PodOutline], object] | None = None,
 ) -> Awaitable[None]:
-    def taken(item: _T) -> None:
-        take(item)
-        progress.note()
-
-    return client.read_each(path, kind, taken, {"fieldSelector": selector} if selector else None, on_unreadable)
+    selected = {"fieldSelector": selector} if selector else None
+    return client.read_each(path, kind, progress.counting(take), selected, on_unreadable)
 
 
 async def events_of(

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from gpushare.answer_forms import counted
+from gpushare.cli.answer_forms import counted
 from gpushare.errors import UsageError
 from gpushare.foreign import UnreadableError
 from gpushare.kube.api_errors import ApiError, ForbiddenError, InvalidError, MissingRightError, NotFoundError
@@ -50,9 +50,10 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
     SimulateArguments,
     TopArguments,
 )
-from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, report
+from gpushare.kubectl_inspect.core.card_report import report
 from gpushare.kubectl_inspect.core.check_findings import findings
-from gpushare.manifests import AnyObject, ObjectMeta, Pod, PodOutline, ReportedNode
+from gpushare.kubectl_inspect.node_lists import Lists
+from gpushare.manifests import AnyObject, Pod, ReportedNode
 from gpushare.model.allocation import read_allocation
 from gpushare.model.conditions import healthy_condition, seconds_of
 from gpushare.setup.cluster_objects import objects_of
@@ -69,8 +70,6 @@ _EVENTS_KEPT: Final = 3000.0
 # Schedulers of which the last pod is looked at.
 _MOST_SCHEDULERS: Final = 5
 _SCHEDULED: Final = "Scheduled"
-_COMPONENT: Final = "app.kubernetes.io/component"
-_PLUGIN: Final = "device-plugin"
 # Where events about objects without a namespace are.
 _OF_NODES: Final = "default"
 INSTALLATION_HIDDEN: Final = "Deployment and DaemonSet of gpushare in kube-system (you may not read them)"
@@ -155,26 +154,18 @@ async def list_events(asked: EventsArguments, client: ApiClient, namespace: str,
 
 async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
     """The answer about use; it needs the lists of nodes and pods. Raises ApiError."""
-    nodes, pods, plugins, hidden = list[ReportedNode](), list[BoundPod](), dict[str, str](), list[str]()
-    unreadable = list[PodOutline]()
-
-    def take(pod: Pod) -> None:
-        progress.note()
-        if (pod.metadata.labels or {}).get(_COMPONENT) == _PLUGIN and pod.spec.node_name:
-            plugins[pod.spec.node_name] = f"{pod_path(pod.metadata.namespace, pod.metadata.name)}:{asked.metrics_port}"
-        if (bound := bound_pod(pod)) is not None:
-            pods.append(bound)
-
+    nodes, lists, seen = list[ReportedNode](), Lists(), SeenPods()
     await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
-    await client.read_each("/api/v1/pods", Pod, take, on_unreadable=unreadable.append)
-    uses = await uses_of(client, plugins)
-    if silent := {pod.node for pod in pods} - uses.keys():
-        hidden.append(USE_HIDDEN.format(counted(len(silent), "node")))
-    reports, _ = report(nodes, pods)
+    await lists.read_pods(client, see=progress.counting(seen.take_plugin))
+    paths = {node: f"{pod_path(*pod)}:{asked.metrics_port}" for node, pod in seen.plugins.items()}
+    uses = await uses_of(client, paths)
+    silent = {pod.node for pod in lists.pods} - uses.keys()
+    hidden = [USE_HIDDEN.format(counted(len(silent), "node"))] if silent else []
+    reports, _ = report(nodes, lists.pods)
     conditions = {
         node.metadata.name: condition.status for node in nodes if (condition := healthy_condition(node)) is not None
     }
-    answer = top(reports, uses, conditions, hidden) | {"warnings": [pod.warning for pod in unreadable]}
+    answer = top(reports, uses, conditions, hidden) | {"warnings": [pod.warning for pod in lists.unreadable]}
     things, names = asked.wanted
     if things == "pods" and not asked.all_namespaces:
         answer["pods"] = [one for one in answer["pods"] if one["namespace"] == namespace]
@@ -188,36 +179,25 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
 
 async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress, now: float) -> dict[str, Any]:
     """The answer about the whole cluster; it needs the lists of nodes and pods. Raises ApiError."""
-    nodes, pods, hidden = list[ReportedNode](), list[BoundPod](), list[str]()
-    bypassing, unreadable, seen = list[Pod](), list[PodOutline](), SeenPods()
-
-    def take(pod: Pod) -> None:
-        progress.note()
-        seen.take(pod)
-        if bypasses_extender(pod):
-            bypassing.append(pod)
-        if (bound := bound_pod(pod)) is not None:
-            pods.append(bound)
-
+    nodes, lists, seen, hidden = list[ReportedNode](), Lists(), SeenPods(), list[str]()
     await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
-    await client.read_each("/api/v1/pods", Pod, take, on_unreadable=unreadable.append)
+    await lists.read_pods(client, see=progress.counting(seen.take))
     try:
         installed = Installation(*await objects_of(client), await backends_of(client))
     except MissingRightError:
         installed = None
         hidden.append(INSTALLATION_HIDDEN)
-    reports, problems = report(nodes, pods)
-    found = findings(nodes, pods, reports, problems, now, asked.assumed_for)
+    reports, problems = report(nodes, lists.pods)
+    found = findings(nodes, lists.pods, reports, problems, now, asked.assumed_for)
     faults = [
-        *(Fault(pod.warning, f"kubectl get -o yaml {_named(pod.metadata)}") for pod in unreadable),
-        *scheduler_faults(bypassing),
+        *(
+            Fault(one.warning, f"kubectl get -o yaml pod/{one.metadata.name} -n {one.metadata.namespace}")
+            for one in lists.unreadable
+        ),
+        *scheduler_faults(seen.bypassing),
         *[one async for one in _schedulers_that_do_not_ask(client, seen, progress)],
     ]
     return diagnosis(installed, faults, found, nodes, seen, now, hidden)
-
-
-def _named(pod: ObjectMeta) -> str:
-    return f"pod/{pod.name} -n {pod.namespace}"
 
 
 async def _schedulers_that_do_not_ask(client: ApiClient, seen: SeenPods, progress: Progress) -> AsyncIterator[Fault]:

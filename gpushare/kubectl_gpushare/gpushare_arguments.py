@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpushare import __version__, flags, wire
-from gpushare.answer_forms import OUTPUTS
+from gpushare import __version__, wire
+from gpushare.cli import flags
+from gpushare.cli.answer_forms import OUTPUTS
+from gpushare.cli.flags import duration, flag, group, number, optional, switch
+from gpushare.cli.kubectl_flags import ApiFlags, type_of, typed_name
 from gpushare.errors import UsageError
-from gpushare.flags import duration, flag, group, number, optional, switch
-from gpushare.kubectl_flags import ApiFlags, type_of, typed_name
 
 _COMMAND: Final = "kubectl gpushare"
 # The types of objects that are pods, or make some.

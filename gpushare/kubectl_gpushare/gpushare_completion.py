@@ -6,10 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gpushare import answer_forms
-from gpushare.completion import Completion
-from gpushare.completion_script import answer
-from gpushare.flags import flags_of
+from gpushare.cli import answer_forms
+from gpushare.cli.completion import Completion, answer
+from gpushare.cli.flags import flags_of
 from gpushare.kubectl_gpushare.gpushare_arguments import VERBS
 
 

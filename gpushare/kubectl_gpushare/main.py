@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
-from gpushare import answer_forms
+from gpushare.cli import answer_forms
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kubectl_gpushare import command_answers, gpushare_arguments, manifest_files
@@ -24,21 +24,12 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
     TopArguments,
 )
 
-# By command: the names, and the text for people, which takes whether it is wide and has headers.
-_FORMS: Final[dict[type[Arguments], tuple[Callable[[Any], str], Callable[[Any, bool, bool], str]]]] = {
-    ExplainArguments: (
-        answer_text.explanation_names,
-        lambda answer, wide, headers: answer_text.explanation_text(answer, wide=wide, headers=headers),
-    ),
-    SimulateArguments: (
-        answer_text.simulation_names,
-        lambda answer, wide, headers: answer_text.simulation_text(answer, wide=wide, headers=headers),
-    ),
-    EventsArguments: (
-        answer_text.events_names,
-        lambda answer, _, headers: answer_text.events_text(answer, headers=headers),
-    ),
-    DoctorArguments: (answer_text.diagnosis_text, lambda answer, wide, headers: answer_text.diagnosis_text(answer)),
+# By command: the names, and the text for people.
+_FORMS: Final[dict[type[Arguments], tuple[Callable[[Any], str], Callable[..., str]]]] = {
+    ExplainArguments: (answer_text.explanation_names, answer_text.explanation_text),
+    SimulateArguments: (answer_text.simulation_names, answer_text.simulation_text),
+    EventsArguments: (answer_text.events_names, answer_text.events_text),
+    DoctorArguments: (answer_text.diagnosis_text, answer_text.diagnosis_text),
 }
 # The exit code of --check and doctor.
 _FOUND = 3
@@ -116,7 +107,7 @@ def _text(asked: Arguments, answer: dict[str, Any]) -> str:
     names, text = _FORMS[type(asked)]
     if form == answer_forms.NAME:
         return names(answer)
-    return text(answer, form == answer_forms.WIDE, not asked.view.no_headers)
+    return text(answer, wide=form == answer_forms.WIDE, headers=not asked.view.no_headers)
 
 
 if __name__ == "__main__":

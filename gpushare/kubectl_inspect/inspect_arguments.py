@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpushare import flags
-from gpushare.answer_forms import OUTPUTS
+from gpushare.cli import flags
+from gpushare.cli.answer_forms import OUTPUTS
+from gpushare.cli.flags import flag, group, optional, switch
+from gpushare.cli.kubectl_flags import ApiFlags, typed_name
 from gpushare.errors import UsageError
-from gpushare.flags import flag, group, optional, switch
-from gpushare.kubectl_flags import ApiFlags, typed_name
 from gpushare.kubectl_inspect.core.report_text import FIELDS, field_of
 
 _COMMAND: Final = "kubectl inspect gpushare"

@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gpushare import answer_forms
-from gpushare.completion_script import answer
-from gpushare.flags import flags_of
+from gpushare.cli import answer_forms
+from gpushare.cli.completion import answer
+from gpushare.cli.flags import flags_of
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TextIO
 
-from gpushare import answer_forms
+from gpushare.cli import answer_forms
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kubectl_inspect import inspect_arguments
-from gpushare.kubectl_inspect.core import report_text, wide_table
+from gpushare.kubectl_inspect.core import report_text
 from gpushare.kubectl_inspect.core.card_report import NodeReport, report
 from gpushare.kubectl_inspect.core.check_findings import findings
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
@@ -90,9 +90,9 @@ def _text(
         case answer_forms.JSON | answer_forms.YAML as form:
             return report_text.render(form, nodes, problems, **({} if found is None else {"findings": list(found)}))
         case answer_forms.NAME:
-            return [wide_table.names(nodes)]
+            return [report_text.names(nodes)]
         case answer_forms.WIDE:
-            return [wide_table.wide(nodes, headers=headers)]
+            return [report_text.wide(nodes, headers=headers)]
         case _:
             return [(report_text.details if asked.details else report_text.summary)(nodes, headers=headers)]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import quote
 
+from gpushare.cli.kubectl_flags import path_of
 from gpushare.kube.api_errors import MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kubectl_inspect.core.card_report import BoundPod, bound_pod, nodes_of_pods
@@ -32,10 +33,21 @@ class Lists:
         node.metadata = ObjectMeta(metadata.name, annotations=metadata.annotations)
         self.nodes.append(node)
 
-    def take_pod(self, pod: Pod) -> None:
-        """A pod of the list."""
-        if (bound := bound_pod(pod)) is not None:
-            self.pods.append(bound)
+    async def read_pods(
+        self,
+        client: ApiClient,
+        path: str = "/api/v1/pods",
+        selector: Mapping[str, str] | None = None,
+        see: Callable[[Pod], object] = lambda pod: None,
+    ) -> None:
+        """The pods of a list, each of which ``see`` is called with. Raises ApiError."""
+
+        def take(pod: Pod) -> None:
+            see(pod)
+            if (bound := bound_pod(pod)) is not None:
+                self.pods.append(bound)
+
+        await client.read_each(path, Pod, take, selector, self.unreadable.append)
 
 
 async def read_lists(asked: Arguments, client: ApiClient) -> Lists:
@@ -69,14 +81,13 @@ async def _node(client: ApiClient, name: str) -> Node:
 async def _read_pods(asked: Arguments, client: ApiClient, lists: Lists) -> None:
     async def read(path: str) -> None:
         for name in asked.nodes or ("",):
-            selector = {"fieldSelector": f"spec.nodeName={name}"} if name else None
-            await client.read_each(path, Pod, lists.take_pod, selector, lists.unreadable.append)
+            await lists.read_pods(client, path, {"fieldSelector": f"spec.nodeName={name}"} if name else None)
 
     try:
         await read("/api/v1/pods")
     except MissingRightError as error:
         lists.hidden.append(_unless_needed(error, asked, PODS_HIDDEN))
-        await read(f"/api/v1/namespaces/{quote(asked.of_namespace or '', safe='')}/pods")
+        await read(path_of("pod", asked.of_namespace or ""))
 
 
 def _unless_needed(error: MissingRightError, asked: Arguments, hidden: str) -> str:

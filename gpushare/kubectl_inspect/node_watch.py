@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from gpushare.kube.client import ApiClient
-from gpushare.kube.reflector import Reflector
-from gpushare.kubectl_inspect.core.card_report import BoundPod, NodeReport, bound_pod, report
+from gpushare.kube.reflector import HasMetadata, Reflector
+from gpushare.kubectl_inspect.core.card_report import NodeReport, bound_pod, report
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
 from gpushare.manifests import Node, ObjectMeta, Pod, PodOutline
 
+_T = TypeVar("_T", bound=HasMetadata)
+_K = TypeVar("_K")
 # Changes that come together are shown together, in seconds.
 _TOGETHER: Final = 0.2
 
@@ -19,34 +21,19 @@ Show = Callable[[Sequence[NodeReport], Sequence[str], bool], None]
 """Shows nodes, problems of all nodes, and whether these are the first."""
 
 
-class _Nodes:
-    def __init__(self, changed: asyncio.Event) -> None:
-        self.items: dict[str, Node] = {}
-        self._changed = changed
+class _Kept(Generic[_T, _K]):
+    """The part of each object that ``keep`` answers, by namespace and name; None is of one that does not matter."""
 
-    def set(self, node: Node) -> None:
-        self.items[node.metadata.name] = node
-        self._changed.set()
-
-    def remove(self, metadata: ObjectMeta) -> None:
-        self.items.pop(metadata.name, None)
-        self._changed.set()
-
-    def restart_history(self) -> None:
-        """A list follows, and removes what it does not show."""
-
-
-class _Pods:
-    def __init__(self, changed: asyncio.Event) -> None:
-        self.items: dict[tuple[str, str], BoundPod] = {}
+    def __init__(self, changed: asyncio.Event, keep: Callable[[_T], _K | None]) -> None:
+        self.items: dict[tuple[str, str], _K] = {}
         self.unreadable: dict[tuple[str, str], PodOutline] = {}
-        self._changed = changed
+        self._changed, self._keep = changed, keep
 
-    def set(self, pod: Pod) -> None:
-        bound = bound_pod(pod)
-        self.remove(pod.metadata)
-        if bound is not None:
-            self.items[pod.metadata.namespace, pod.metadata.name] = bound
+    def set(self, item: _T) -> None:
+        kept = self._keep(item)
+        self.remove(item.metadata)
+        if kept is not None:
+            self.items[item.metadata.namespace, item.metadata.name] = kept
             self._changed.set()
 
     def set_unreadable(self, pod: PodOutline) -> None:
@@ -66,7 +53,7 @@ class _Pods:
 async def follow(asked: Arguments, client: ApiClient, show: Show) -> None:
     """Show until cancelled. The first list of each kind has to succeed; later the API server may be away."""
     changed = asyncio.Event()
-    nodes, pods = _Nodes(changed), _Pods(changed)
+    nodes, pods = _Kept[Node, Node](changed, lambda node: node), _Kept(changed, bound_pod)
     labels = asked.selector or None
     by_name = next((f"metadata.name={name}" for name in asked.nodes), None)
     on_node = next((f"spec.nodeName={name}" for name in asked.nodes), None)

@@ -155,14 +155,18 @@ def _selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
     """An absent selector selects nothing, and so does an empty one here, as in the scheduler."""
     if selector is None or not (selector.match_labels or selector.match_expressions):
         return False
-    wanted = (selector.match_labels or {}).items()
-    return all(labels.get(key) == value for key, value in wanted) and all(
-        holds(requirement, labels) for requirement in selector.match_expressions or ()
-    )
+    return match_labels(labels, selector.match_labels, selector.match_expressions)
 
 
-def holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
-    """Is a requirement of a label selector met? An operator that it does not have is met by no labels."""
+def match_labels(
+    labels: Mapping[str, str], wanted: Mapping[str, str] | None, requirements: Iterable[LabelRequirement] | None = None
+) -> bool:
+    """Do labels have all wanted values and meet all requirements? An operator that Kubernetes does not have is met by none."""
+    return (wanted or {}).items() <= labels.items() and all(_holds(one, labels) for one in requirements or ())
+
+
+def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    """The selector of a node can compare, too, which the API server refuses in a label selector."""
     value, values = labels.get(requirement.key), requirement.values or ()
     match requirement.operator:
         case "In":
@@ -173,8 +177,18 @@ def holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
+        case "Gt" | "Lt" as operator:
+            return _compares(operator, value, values)
         case _:
             return False
+
+
+def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
+    try:
+        ours, theirs = map(int, (value or "", *values))
+    except ValueError:
+        return False
+    return ours > theirs if operator == "Gt" else ours < theirs
 
 
 @lru_cache(maxsize=4096)

@@ -30,11 +30,11 @@ from gpushare.bounds import (
     METRICS_CONNECTIONS,
     Bound,
 )
+from gpushare.cli.settings import TlsFiles
 from gpushare.errors import UsageError
 from gpushare.kube.tls import FollowedContext
 from gpushare.serving.http_connection import Application, HttpConnection
 from gpushare.serving.open_connections import Connections
-from gpushare.settings import TlsFiles
 
 _LOG = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from gpushare.answer_forms import on_terminal
+from gpushare.cli.answer_forms import on_terminal
 from gpushare.errors import GpushareError, UsageError
 from gpushare.setup import cluster_objects, running_scheduler, setup_arguments
 from gpushare.setup.core import static_pod

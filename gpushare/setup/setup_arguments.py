@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpushare import flags
+from gpushare.cli import flags
+from gpushare.cli.flags import duration, flag, optional, switch
 from gpushare.errors import UsageError
-from gpushare.flags import duration, flag, optional, switch
 from gpushare.model.quantity import MemoryUnit
 from gpushare.setup.core.migration import Course
 from gpushare.setup.core.scheduler_files import EXTENDER_URL, Tls

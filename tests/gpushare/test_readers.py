@@ -74,7 +74,9 @@ def reads_pod(name: str) -> Callable[[str], Sequence[object]]:
     def read(text: str) -> Sequence[object]:
         item = pod(**{wire.ANNOTATION_INDEX: "0", name: text})
         *_, problem = booking_of(item)
-        reasons = [problem, *card_report.build([], [item])[1]]
+        bound = card_report.bound_pod(item)
+        assert bound is not None
+        reasons = [problem, *card_report.report([], [bound])[1]]
         return [*reasons, _error_of(partial(request_of, item))]
 
     return read
@@ -84,7 +86,7 @@ def reads_node(text: str) -> Sequence[object]:
     """The work on a node's cards annotation: in the book, in the audit, and in the table."""
     item = node({wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}, text)
     disputed = cards_disputed(item)
-    reports, problems = card_report.build([item], [])
+    reports, problems = card_report.report([item], [])
     return [
         read_devices(item).refusal,
         disputed and disputed.api,
@@ -98,14 +100,14 @@ def reads_overuse(text: str) -> Sequence[object]:
     """A node's annotation of overusing pods: in the book, in the table, and on the page."""
     item = node({wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}, None)
     item.metadata.annotations = {wire.ANNOTATION_OVERUSE: text}
-    reports, problems = card_report.build([item], [])
+    reports, problems = card_report.report([item], [])
     return [read_devices(item).overuse[:1], *problems, report_text.details(reports)]
 
 
 def reads_amount(text: str) -> Sequence[object]:
     """A number of units or of CPU, in a node's status or in a container."""
     item = node({wire.RESOURCE_MEMORY: text, wire.RESOURCE_COUNT: text}, None)
-    reports, problems = card_report.build([item], [])
+    reports, problems = card_report.report([item], [])
     reasons = [read_devices(item).refusal, *problems, report_text.summary(reports), parse_milli(text)]
     return [*reasons, _error_of(partial(parse_units, text))]
 

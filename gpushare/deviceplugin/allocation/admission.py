@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound, judged
 from gpushare.deviceplugin.allocation.node_view import NodeSnapshot, NodeView
@@ -19,7 +20,6 @@ from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError
 from gpushare.manifests import Pod
 from gpushare.model.pod import gpu_containers
-from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
 _NO_POD: Final[tuple[frozenset[str], str]] = (frozenset(), "")

@@ -34,6 +34,7 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.bounds import REPAIRS_A_MINUTE
+from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation.admission import Admission
 from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
@@ -51,7 +52,6 @@ from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import ObjectMeta
-from gpushare.plugin_flags import ContainerFlags
 
 _LOG = logging.getLogger(__name__)
 

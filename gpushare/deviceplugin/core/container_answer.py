@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
+from gpushare.cli.plugin_flags import CDI_ANNOTATIONS, CDI_CRI, ENVVAR, VOLUME_MOUNTS, ContainerFlags
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
-from gpushare.plugin_flags import CDI_ANNOTATIONS, CDI_CRI, ENVVAR, VOLUME_MOUNTS, ContainerFlags
 
 # Where NVIDIA's runtime looks for cards that are named by mounts, and what is mounted there: only its name counts.
 _MOUNTS_FOLDER: Final = "/var/run/nvidia-container-devices"

@@ -29,13 +29,13 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from gpushare.cli.plugin_flags import Tolerance
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import NodeCards
 from gpushare.model.node import unit_mib
 from gpushare.model.overuse import CardOveruse
 from gpushare.model.pod import is_finished
-from gpushare.plugin_flags import Tolerance
 
 MIB: Final = 1024 * 1024
 # How long an amount of overuse stands on the Node at least, in seconds.

@@ -1,7 +1,7 @@
-"""The page as the server writes it, for a browser without its script: fragments of HTML by the name of their place. Pure.
+"""The text of the page: fragments of HTML by the name of their place in ``ui/page.html``. Pure.
 
-The script of ``ui/page.html`` writes the same, so each class and text here stands there too. No fragment has a style of its own:
-the page's policy allows none.
+Its script asks for the page again if something has changed, and takes the fragments that differ. No fragment has a style of its
+own: the page's policy allows none. An age has the time that it is counted from beside it, so that the script lets it pass.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from html import escape
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode
 
+from gpushare.extender.core.messages import encode_json
 from gpushare.extender.core.page_document import PageDocument, WaitingPod
 from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, OVERUSED, SICK, Card, Entry, Row
 from gpushare.extender.core.trends import Point
@@ -19,8 +20,6 @@ from gpushare.model.quantity import MIB_PER_GIB
 ROWS_OF_A_PAGE: Final = 50
 # Marked nodes that are listed one by one.
 MOST_MARKED: Final = 10
-# Words that are looked for in the names of pods: each costs a millisecond with 5,000 nodes and 40,000 pods.
-MOST_WORDS: Final = 8
 SHOWN: Final = {"all": "all nodes", "attention": "needs attention", "free": "has room", "full": "full"}
 SORTED: Final = {"name": "by name", "free": "largest block first", "booked": "most booked first"}
 _MARKS: Final = {
@@ -92,22 +91,16 @@ def _has(entry: Entry, looked_for: Sequence[tuple[str, set[int]]]) -> bool:
     return all(word in name or word in pods or not models.isdisjoint(having) for word, having in looked_for)
 
 
-def holders(document: PageDocument, view: View) -> dict[str, list[str]]:
-    """For each of the first words of a view, the nodes with a pod that has it in its namespace/name."""
-    entries = document.rows.entries()
-    words = view.words.lower().split()[:MOST_WORDS]
-    return {word: [one.row.name for one in entries if word in one.pods] for word in words}
-
-
 def fragments(document: PageDocument, view: View) -> dict[str, str]:
     """All of the page by the name of the place, as ``page.html`` has them."""
     nodes = chosen(document, view)
     pages = max(-(-len(nodes) // ROWS_OF_A_PAGE), 1)
     page = min(view.page, pages)
     shown = nodes[(page - 1) * ROWS_OF_A_PAGE : page * ROWS_OF_A_PAGE]
+    is_all = view._replace(page=1) == View()
     sums = document.sums
     return {
-        "fresh": escape(freshness(document)),
+        "fresh": freshness(document),
         "booked": amount(sums.booked),
         "booked-note": f"{percent(sums.booked, sums.total)} of {amount(sums.total)}",
         "free": amount(sums.free),
@@ -121,12 +114,14 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "sort": _options(SORTED, view.sort),
         "attention": "".join(_attention(document)),
         "count": f"{len(nodes):,} of {sums.nodes:,} nodes; {sums.cards:,} cards in all",
+        # The nodes of the map, if these are not all, in their order.
+        "found": "" if is_all else escape(encode_json([one.row.name for one in nodes]).decode()),
         "nodes": "".join(_node(one, document.rows.models) for one in shown) or _empty(4, "No node is like that."),
         "pages": _pages(view, page, pages),
         "pods": "".join(_pod(one, document.now) for one in document.waiting) or _empty(2, "No pod waits for a card."),
         "pods-more": _more(document.waiting_count - len(document.waiting), "more wait"),
         "decisions": "".join(
-            f"<tr><td>{ago(document.now - at)}{_first(times, document.now - first)}</td>"
+            f"<tr><td>{_age(at, document.now)}{_first(times, first, document.now)}</td>"
             f'<td class="{outcome.replace(" ", "-")}">{outcome}</td>'
             f"<td>{escape(namespace)}/{escape(name)}<small>{escape(detail)}</small></td></tr>"
             for at, outcome, namespace, name, detail, times, first in document.decisions
@@ -137,9 +132,13 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
     }
 
 
-def _first(times: int, age: float) -> str:
+def _first(times: int, at: float, now: float) -> str:
     """How often the same came, and when first."""
-    return f"<small>{times} times, first {ago(age)}</small>" if times > 1 else ""
+    return f"<small>{times} times, first {_age(at, now)}</small>" if times > 1 else ""
+
+
+def _age(at: float, now: float) -> str:
+    return f'<span data-at="{at}">{ago(now - at)}</span>'
 
 
 def freshness(document: PageDocument) -> str:
@@ -147,7 +146,7 @@ def freshness(document: PageDocument) -> str:
     if not document.facts.is_ready:
         return "The extender has not read the cluster yet."
     contacts = document.facts.contacts
-    ages = [f"{name} {ago(document.now - at)}" for name in ("nodes", "pods") if (at := contacts.get(name)) is not None]
+    ages = [f"{name} {_age(at, document.now)}" for name in ("nodes", "pods") if (at := contacts.get(name)) is not None]
     return f"The API server last answered about {', about '.join(ages)}"
 
 
@@ -197,7 +196,7 @@ def _attention(document: PageDocument) -> Iterator[str]:
         texts += [row.refusal] * bool(row.refusal)
         texts += [f"{row.unplaced} units of pods on no card of it"] * bool(row.unplaced)
         texts += _left(row)
-        yield f"<li>{_link(row.name)} {escape('; '.join(texts))}</li>"
+        yield f'<li><a href="{escape(View(row.name).link(1))}">{escape(row.name)}</a> {escape("; ".join(texts))}</li>'
     if len(marked) > MOST_MARKED:
         yield f'<li><a href="ui?show=attention">{len(marked) - MOST_MARKED} more nodes</a></li>'
     if not marked:
@@ -225,19 +224,16 @@ def _because(document: PageDocument, node: str, card: Card) -> str:
     return f": {reason}" if reason else ""
 
 
-def _link(name: str) -> str:
-    return f'<a href="inspect/{escape(quote(name, safe=""))}" data-node="{escape(name)}">{escape(name)}</a>'
-
-
 def _node(entry: Entry, models: Sequence[str]) -> str:
-    row, sums = entry.row, entry.sums
+    row, sums, name = entry.row, entry.sums, escape(entry.row.name)
+    link = f'<a href="inspect/{escape(quote(row.name, safe=""))}" data-node="{name}">{name}</a>'
     cards = [*row.each_card()]
     names = ", ".join(dict.fromkeys(models[card.model] for card in cards if models[card.model])) or "not published"
     notes = [f"<b>{escape(row.refusal)}</b>"] * bool(row.refusal)
     notes += [f"<b>{row.unplaced} units on no card</b>"] * bool(row.unplaced)
     notes += [f"<b>{escape(text)}</b>" for text in (*_left(row), *_overuses(row))]
     return (
-        f'<tr><th scope="row">{_link(row.name)}<small>{escape(names)}, in {unit_word(row.unit_mib)}</small>{"".join(notes)}</th>'
+        f'<tr><th scope="row">{link}<small>{escape(names)}, in {unit_word(row.unit_mib)}</small>{"".join(notes)}</th>'
         f'<td><ul class="cards">{"".join(map(_card, cards))}</ul></td>'
         f"<td>{amount(sums.booked)}<small>{percent(sums.booked, sums.total)} of {amount(sums.total)}</small></td>"
         f"<td>{amount(sums.largest)}</td></tr>"
@@ -269,7 +265,7 @@ def _pod(pod: WaitingPod, now: float) -> str:
     reasons = [
         f"{count} {'node' if count == 1 else 'nodes'}: {escape(reason)}" for reason, count in pod.reasons.items()
     ] or [escape(": ".join(filter(None, (pod.reason, pod.message))))]
-    facts = [f"{pod.units} units", *([] if pod.since is None else [f"created {ago(now - pod.since)}"])]
+    facts = [f"{pod.units} units", *([] if pod.since is None else [f"created {_age(pod.since, now)}"])]
     facts.append(f"asked for {pod.times} {'time' if pod.times == 1 else 'times'}" if pod.times else "never asked for")
     facts += [f"scheduler {escape(pod.scheduler)}"] if pod.scheduler else []
     name = f"{escape(pod.namespace)}/{escape(pod.name)}"
@@ -283,7 +279,7 @@ def _pod(pod: WaitingPod, now: float) -> str:
 
 def _point(point: Point, now: float) -> str:
     return (
-        f"<tr><td>{ago(now - point.at)}</td><td>{amount(point.booked)}</td><td>{amount(point.free)}</td>"
+        f"<tr><td>{_age(point.at, now)}</td><td>{amount(point.booked)}</td><td>{amount(point.free)}</td>"
         f"<td>{amount(point.largest)}</td><td>{point.waiting}</td><td>{point.bound}</td></tr>"
     )
 

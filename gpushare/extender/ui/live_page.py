@@ -19,9 +19,8 @@ from gpushare.bounds import VIEWERS
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.decisions import Decisions
 from gpushare.extender.core.filter_cache import FilterCache
-from gpushare.extender.core.messages import encode_json
 from gpushare.extender.core.page_document import Facts, PageDocument
-from gpushare.extender.core.page_text import fragments, holders, view_of
+from gpushare.extender.core.page_text import fragments, view_of
 from gpushare.kube.reflector import Contact
 from gpushare.serving.audience import Audience
 from gpushare.serving.http_connection import JSON, Answer, HttpRequest
@@ -73,7 +72,6 @@ class LivePage:
             wire.PATH_PAGE: self._page,
             wire.PATH_PAGE_STATE: self._state,
             wire.PATH_PAGE_EVENTS: self._events,
-            wire.PATH_PAGE_FIND: self._find,
         }
 
     async def run(self) -> None:
@@ -127,12 +125,6 @@ class LivePage:
         await self.refresh()
         self._whole = self._whole or self.document.whole
         return Answer(200, JSON, self._whole, headers=_SAFE)
-
-    async def _find(self, request: HttpRequest) -> Answer:
-        await self.refresh()
-        async with self._writing:
-            await asyncio.sleep(0)
-            return Answer(200, JSON, encode_json(holders(self.document, view_of(request.query))), headers=_SAFE)
 
     def _events(self, _: HttpRequest) -> Answer:
         """Changes, from the next on; the first message has the version that they begin with."""

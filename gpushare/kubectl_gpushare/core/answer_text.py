@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from gpushare import wire
-from gpushare.answer_forms import age, counted, printable, table
+from gpushare.cli.answer_forms import age, counted, printable, table
+from gpushare.cli.kubectl_flags import qualified
 from gpushare.extender.core.explain import CARD_SICK
-from gpushare.kubectl_flags import qualified
 from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC, UNKNOWN
 from gpushare.kubectl_gpushare.core.node_rules import SHORT
 
@@ -244,14 +244,14 @@ def _with_examples(answer: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def diagnosis_text(answer: dict[str, Any]) -> str:
-    """The text of ``doctor``."""
+def diagnosis_text(answer: dict[str, Any], **_: bool) -> str:
+    """The text of ``doctor``, which has one form."""
     lines = [f"{printable(one['what'])}\n  → {one['do']}\n" for one in answer["findings"]]
     return "".join(lines) or "good: nothing that can be seen is wrong\n"
 
 
-def events_text(answer: dict[str, Any], *, headers: bool = True) -> str:
-    """The text of ``events``."""
+def events_text(answer: dict[str, Any], *, headers: bool = True, **_: bool) -> str:
+    """The text of ``events``, which is never wider."""
     rows = [
         [one["when"] or "-", one["namespace"] or "-", one["object"], one["reason"], one["count"], one["message"]]
         for one in answer["events"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gpushare import wire
-from gpushare.answer_forms import counted
+from gpushare.cli.answer_forms import counted
 from gpushare.kubectl_gpushare.core.binder import NODE_NAME, STATIC
 from gpushare.kubectl_gpushare.core.binder import PLUGIN as PLUGIN_CHOSE
 from gpushare.kubectl_gpushare.core.explanation import API_VERSION
@@ -20,15 +20,16 @@ from gpushare.kubectl_gpushare.core.node_rules import READY, state_text
 from gpushare.kubectl_gpushare.core.scheduler_answer import answer_in
 from gpushare.manifests import Node, NodeCondition, Pod, ReportedNode
 from gpushare.model.conditions import HEARTBEAT_SECONDS, NO_CARDS, healthy_condition, heartbeat_age
+from gpushare.model.eviction import match_labels
 from gpushare.model.node import capacity, described_cards, devices_of, is_unoffered, overuse_of
 from gpushare.model.pod import is_finished, names_card_resources
 from gpushare.model.waiting import Wait, wait_of
 from gpushare.model.wishes import Wishes, wishes_or_none
 from gpushare.setup.core.faults import Fault
-from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN, cluster_faults
+from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN, bypasses_extender, cluster_faults
 
 _LABEL: Final = "gpushare"
-_COMPONENT: Final = ("app.kubernetes.io/component", "device-plugin")
+_OF_PLUGIN: Final = {"app.kubernetes.io/component": "device-plugin"}
 # Heartbeats that may be missing.
 _STALE: Final = 3
 # Seconds in which a scheduler may well find a card.
@@ -63,14 +64,16 @@ class WaitingPod(NamedTuple):
 
 @dataclass(slots=True)
 class SeenPods:
-    """The part of all pods that matters: those that wait for a card, and the device plugin of each node, as a command's words.
+    """The part of all pods that matters: those that wait for a card, schedulers that never ask the extender, and the device
+    plugin of each node, by namespace and name.
 
     ``last`` is the newest pod with card memory that each scheduler may have bound, by the scheduler's name: its creation, namespace
     and name.
     """
 
     waiting: list[WaitingPod] = field(default_factory=list)
-    plugins: dict[str, str] = field(default_factory=dict)
+    bypassing: list[Pod] = field(default_factory=list)
+    plugins: dict[str, tuple[str, str]] = field(default_factory=dict)
     last: dict[str, tuple[str, str, str]] = field(default_factory=dict)
 
     def take(self, pod: Pod) -> None:
@@ -83,9 +86,14 @@ class SeenPods:
         if pod.spec.node_name and names_card_resources(pod) and not is_finished(pod):
             scheduler, one = pod.spec.scheduler_name or "", (meta.creation_timestamp or "", meta.namespace, meta.name)
             self.last[scheduler] = max(one, self.last.get(scheduler, one))
-        key, value = _COMPONENT
-        if (meta.labels or {}).get(key) == value and pod.spec.node_name:
-            self.plugins[pod.spec.node_name] = f"-n {meta.namespace} logs {meta.name}"
+        if bypasses_extender(pod):
+            self.bypassing.append(pod)
+        self.take_plugin(pod)
+
+    def take_plugin(self, pod: Pod) -> None:
+        """One pod of the list, if only device plugins matter."""
+        if match_labels(pod.metadata.labels or {}, _OF_PLUGIN) and pod.spec.node_name:
+            self.plugins[pod.spec.node_name] = pod.metadata.namespace, pod.metadata.name
 
 
 def diagnosis(
@@ -165,11 +173,9 @@ def _of_node(node: ReportedNode, installed: Installation | None, seen: SeenPods,
     if ready is not None and ready.status != "True":
         yield Fault(state_text(name, ready), f"kubectl describe node {name}")
         return
-    look = (
-        f"kubectl {seen.plugins[name]}"
-        if name in seen.plugins
-        else f"kubectl -n {NAMESPACE} describe daemonset/{PLUGIN}"
-    )
+    look = f"kubectl -n {NAMESPACE} describe daemonset/{PLUGIN}"
+    if name in seen.plugins:
+        look = "kubectl -n {} logs {}".format(*seen.plugins[name])
     # A plugin that runs there may be of another DaemonSet, as a site has that gives its groups of nodes flags of their own.
     if has_cards and name not in seen.plugins and (missing := _missing_label(labels, installed)):
         what = f"node {name} has cards and lacks the label {missing}: no device plugin serves it"

@@ -49,10 +49,13 @@ def explain_pod(
     """
     uid, name = subject.metadata.uid, subject.metadata.name
     events = [one for one in events if one.involved_object.name == name and one.involved_object.uid in (None, "", uid)]
-    answer = _head(subject.metadata.namespace, subject.metadata.name, state) | {
-        "events": [_event(one) for one in _of_interest(events)]
+    answer: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "pod": {"namespace": subject.metadata.namespace, "name": name, "uid": uid},
+        "hidden": list(state.hidden),
+        "events": [_event(one) for one in _of_interest(events)],
     }
-    answer["pod"]["uid"] = uid
     if is_finished(subject.pod):
         status = subject.pod.status
         why = ": ".join(filter(None, (status.reason, status.message))) if status else ""
@@ -103,15 +106,6 @@ def explain_owner(
 def state_of(pod: Pod) -> str:
     """Whether it waits, is bound, or has ended."""
     return ENDED if is_finished(pod) else BOUND if pod.spec.node_name else WAITING
-
-
-def _head(namespace: str, name: str, state: ClusterState) -> dict[str, Any]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "pod": {"namespace": namespace, "name": name},
-        "hidden": list(state.hidden),
-    }
 
 
 def _cause(cause: Cause, namespace: str) -> dict[str, Any]:
@@ -195,7 +189,8 @@ def _bound(
         "state": BOUND,
         "node": name,
         **binder_of(subject, allocation, events, are_whole=are_whole),
-        "boundAt": _time(allocation.assume_time) if allocation is not None and allocation.assume_time else "",
+        # An annotation's number has 19 digits at most, which is before the year 2300.
+        "boundAt": time_text(allocation.assume_time // 10**9) if allocation and allocation.assume_time else "",
         "started": was_started(pod),
         "lingers": is_lingering(pod),
         "problem": state.problems.get(pod.metadata.uid, ""),
@@ -233,8 +228,3 @@ def _on_cards(booking: Booking, info: NodeInfo, asked: Question) -> dict[str, An
         ],
         "policyWouldChoose": [] if isinstance(chosen, str) else [index for index, _ in chosen],
     }
-
-
-def _time(nanoseconds: int) -> str:
-    """As the API writes times. An annotation's number has 19 digits at most, which is before the year 2300."""
-    return time_text(nanoseconds // 10**9)

@@ -5,7 +5,7 @@ Not judged: neighbours (pod affinity and spreading), volumes and ports of the ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from gpushare import wire
@@ -19,8 +19,8 @@ from gpushare.kubectl_gpushare.core.scheduler_objects import (
     Taint,
     Toleration,
 )
-from gpushare.manifests import LabelRequirement, NodeCondition, Pod, Resources
-from gpushare.model.eviction import holds, other_requests, thousandths
+from gpushare.manifests import NodeCondition, Pod, Resources
+from gpushare.model.eviction import match_labels, other_requests, thousandths
 from gpushare.model.pod import pod_request
 
 # Thousandths of each resource.
@@ -157,7 +157,7 @@ def _covers(toleration: Toleration, taint: Taint) -> bool:
 
 def _accepts(rules: RulesOfPod, node: ScheduledNode) -> bool:
     labels = node.metadata.labels or {}
-    if any(labels.get(key) != value for key, value in (rules.node_selector or {}).items()):
+    if not match_labels(labels, rules.node_selector):
         return False
     affinity = rules.affinity.node_affinity if rules.affinity else None
     if affinity is None or affinity.required is None:
@@ -169,23 +169,5 @@ def _meets(term: NodeSelectorTerm, node: ScheduledNode) -> bool:
     """A term without a requirement is met by none."""
     by_label, by_field = term.match_expressions or (), term.match_fields or ()
     labels, fields = node.metadata.labels or {}, {"metadata.name": node.metadata.name}
-    return bool(by_label or by_field) and _all_hold(by_label, labels) and _all_hold(by_field, fields)
-
-
-def _all_hold(requirements: Iterable[LabelRequirement], labels: Mapping[str, str]) -> bool:
-    return all(_holds(one, labels) for one in requirements)
-
-
-def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
-    """A node's labels can be compared, too, which a label selector cannot ask for."""
-    if requirement.operator in ("Gt", "Lt") and requirement.values:
-        return _compares(requirement.operator, labels.get(requirement.key), requirement.values[0])
-    return holds(requirement, labels)
-
-
-def _compares(operator: str, value: str | None, bound: str) -> bool:
-    try:
-        ours, theirs = int(value or ""), int(bound)
-    except ValueError:
-        return False
-    return ours > theirs if operator == "Gt" else ours < theirs
+    is_met = match_labels(labels, None, by_label) and match_labels(fields, None, by_field)
+    return bool(by_label or by_field) and is_met

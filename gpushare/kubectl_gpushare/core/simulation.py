@@ -129,15 +129,23 @@ def _on_each(names: Iterable[str], subject: Subject, state: ClusterState) -> Ite
 
 def _place(subject: Subject, nodes: dict[str, None], state: ClusterState) -> tuple[str, Shares] | None:
     """Node and cards of the next pod, which is there from then on."""
-    asked, snapshot = state.question_of(subject), state.snapshot()
-    fitting = filter_nodes(asked, nodes, snapshot, state.book.answers.reasons(asked.request)).fitting
+    asked = state.question_of(subject)
+    found = _chosen(asked, nodes, state)
+    if found is not None:
+        state.assume(found[0], subject, asked.request, found[1])
+    return found
+
+
+def _chosen(asked: Question, nodes: dict[str, None], state: ClusterState) -> tuple[str, Shares] | None:
+    """Node and cards that the extender likes best."""
+    snapshot, answers = state.snapshot(), state.book.answers
+    fitting = filter_nodes(asked, nodes, snapshot, answers.reasons(asked.request)).fitting
     if not fitting:
         return None
-    scores = prioritize(asked, fitting, snapshot, state.book.answers.costs(asked))
+    scores = prioritize(asked, fitting, snapshot, answers.costs(asked))
     name = max(fitting, key=scores.__getitem__)
     found = find(snapshot.nodes[name], asked) if asked.request.units else ()
     assert not isinstance(found, str)
-    state.assume(name, subject, asked.request, found)
     return name, found
 
 
@@ -146,10 +154,9 @@ def _fits(subject: Subject, asked: Question, state: ClusterState, one_on: Collec
     found: Counter[_Kind] = Counter()
     wanted, infos = amounts_of(subject.pod), state.snapshot().nodes
     nodes = _open(subject, state)
-    first = asked.request.wishes.group and not asked.home
-    if first:
+    if asked.request.wishes.group and not asked.home:
         # All pods follow the first.
-        name, shares = next(iter(_tried(subject, asked, state)), ("", ()))
+        name, shares = _chosen(asked, nodes, state) or ("", ())
         nodes, asked = {name: None} if name else {}, replace(asked, home={name: frozenset(dict(shares))})
     for name in nodes:
         most = times_in(state.free_on(name), wanted)
@@ -159,18 +166,6 @@ def _fits(subject: Subject, asked: Question, state: ClusterState, one_on: Collec
         elif not isinstance(find(infos[name], asked), str):
             found.update(_on_node(infos[name], asked, most))
     return found
-
-
-def _tried(subject: Subject, asked: Question, state: ClusterState) -> Iterator[tuple[str, Shares]]:
-    """The place of the first pod, which stays nowhere."""
-    snapshot = state.snapshot()
-    fitting = filter_nodes(asked, _open(subject, state), snapshot).fitting
-    if fitting:
-        scores = prioritize(asked, fitting, snapshot)
-        name = max(fitting, key=scores.__getitem__)
-        found = find(snapshot.nodes[name], asked)
-        assert not isinstance(found, str)
-        yield name, found
 
 
 def _on_node(info: NodeInfo, asked: Question, most: int) -> Counter[_Kind]:

@@ -11,7 +11,7 @@ import msgspec
 from gpushare import wire
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node, NodeStatus, ObjectMeta, Pod, PodOutline
-from gpushare.model.allocation import Allocation, read_allocation
+from gpushare.model.allocation import Shares, read_allocation
 from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
 from gpushare.model.node import (
     Booking,
@@ -72,12 +72,25 @@ class BoundPod:
 
 
 def bound_pod(pod: Pod) -> BoundPod | None:
-    """The part of a pod that a report is made of; None for one that is not bound, has ended, or asks for nothing."""
+    """The part of a pod that a report is made of; None for one that is not bound, has ended, or asks for nothing.
+
+    Its booking is of no units if its request cannot be read.
+    """
     if not pod.spec.node_name or is_finished(pod) or not names_card_resources(pod):
         return None
-    booking, allocation, problem = _booking(pod)
-    waits = allocation is not None and not was_started(pod)
-    return BoundPod(pod.spec.node_name, booking, problem, allocation.assume_time if allocation and waits else 0)
+    meta = pod.metadata
+    allocation, problem = read_allocation(pod, meta.annotations)
+    try:
+        request = pod_request(pod)
+    except InvalidQuantityError:
+        request = 0
+    shares: Shares = ()
+    card_size = assumed_at = 0
+    if allocation is not None:
+        shares, card_size = allocation.shares, allocation.card_size
+        assumed_at = 0 if was_started(pod) else allocation.assume_time
+    booking = Booking(meta.uid, meta.namespace, meta.name, request, shares, card_size=card_size)
+    return BoundPod(pod.spec.node_name, booking, problem, assumed_at)
 
 
 def nodes_of_pods(pods: Iterable[BoundPod]) -> list[Node]:
@@ -98,11 +111,6 @@ def _node_of(name: str, sizes: Mapping[int, int]) -> Node:
         wire.RESOURCE_COUNT: len(sizes),
     }
     return Node(ObjectMeta(name, annotations={wire.ANNOTATION_CARDS: text}), NodeStatus(amounts))
-
-
-def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
-    """As ``report``, of pods as the API lists them."""
-    return report(nodes, [one for one in map(bound_pod, pods) if one is not None])
 
 
 def report(
@@ -146,19 +154,6 @@ def _absent_cards(report: NodeReport) -> Iterator[str]:
                 f"pod {booking.namespace}/{booking.name}: its annotations name card {index}, "
                 f"but node {report.name} has the cards {indices}: its units are pending"
             )
-
-
-def _booking(pod: Pod) -> tuple[Booking, Allocation | None, str | None]:
-    """The pod's booking, of no units if its request cannot be read; its annotations; and what is wrong with either."""
-    meta = pod.metadata
-    allocation, problem = read_allocation(pod, meta.annotations)
-    try:
-        request = pod_request(pod)
-    except InvalidQuantityError:
-        request = 0
-    shares, card_size = (allocation.shares, allocation.card_size) if allocation is not None else ((), 0)
-    booking = Booking(meta.uid, meta.namespace, meta.name, request, shares, card_size=card_size)
-    return booking, allocation, problem
 
 
 def _report(node: Node, bookings: Sequence[Booking], *, is_closed: bool) -> NodeReport:

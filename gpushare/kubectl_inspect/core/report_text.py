@@ -1,8 +1,8 @@
-"""The text of the report: the original's two tables, or one document for programs; and which nodes and pods are shown. Pure.
+"""The text of the report: the original's two tables, a line for each card, names, or a document; and which nodes are shown. Pure.
 
 The tables are the original's to the byte, blanks at line ends too. Columns are separated as by Go's text/tabwriter with two blanks
 of padding: a cell is text that a tab ends; a column is a run of lines that have such a cell at the same place; what follows the
-last tab of a line belongs to no column. ``tests/data/upstream/inspect`` holds what the original printed. Ours differs in two
+last tab of a line belongs to no column. ``e2e/inspect`` holds what the original printed. Ours differs in two
 things. Nodes and pods come sorted by name; the original takes them in random order. Units on a card that the node does not have
 are pending in both tables.
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gpushare.answer_forms import long_document, printable
+from gpushare.cli.answer_forms import long_document, printable, table
 from gpushare.kubectl_inspect.core.card_report import NodeReport
 from gpushare.model.node import Booking, Device, units_on
 
@@ -32,6 +32,7 @@ FIELDS: Final[Mapping[str, Callable[[NodeReport], str | int]]] = {
     "pending": lambda node: node.info.unplaced,
 }
 
+_WIDE: Final = ("NODE", "IPADDRESS", "CARD", "MODEL", "UUID", "ALLOCATED", "TOTAL", "UNIT", "HEALTH", "PODS")
 _PADDING: Final = 2
 # Upstream quirk: lines of dashes are as long as text that is not aligned yet, and a bit.
 _DASHES_OF_SUMMARY: Final = 20
@@ -221,3 +222,33 @@ def _share_of_cluster(nodes: Sequence[NodeReport]) -> str:
 def _percent(used: int, total: int) -> str:
     """Cut, not rounded, and in binary fractions: 29 of 100 is 28 %, as in the original."""
     return f"{int(used / total * 100) if total else 0}%"
+
+
+def wide(nodes: Iterable[NodeReport], *, headers: bool = True) -> str:
+    """Each card with its model, its health and how many pods it has; of a node without cards one line."""
+    return table(_WIDE, (row for node in nodes for row in _wide_rows(node)), headers=headers)
+
+
+def _wide_rows(node: NodeReport) -> Iterable[list[object]]:
+    for device in node.info.devices:
+        pods = sum(1 for one in node.info.bookings if units_on(one, device.index))
+        yield [
+            node.name, node.address, device.index, device.model or "-", device.uuid or "-", device.used, node.size_of(device),
+            node.unit, _health(device, node), pods,
+        ]  # fmt: skip
+    if node.info.unplaced:
+        yield [node.name, node.address, "-", "-", "-", node.info.unplaced, "-", node.unit or "-", "pending", "-"]
+
+
+def _health(device: Device, node: NodeReport) -> str:
+    if device.used > node.size_of(device):
+        return "over-booked"
+    sick = node.sick.get(device.index)
+    if device.healthy:
+        return "ok"
+    return (sick.reason if sick else node.info.refusal) or "sick"
+
+
+def names(nodes: Iterable[NodeReport]) -> str:
+    """As kubectl takes them."""
+    return "".join(f"node/{node.name}\n" for node in nodes)

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from clusters.deploy.render import BASE, FOLDER, OVERLAY_KIND, OVERLAY_NODEPORT, containers_of, render
-from gpushare.settings import DevicePluginSettings, ExtenderSettings, device_plugin_settings, extender_settings
+from gpushare.cli.settings import DevicePluginSettings, ExtenderSettings, device_plugin_settings, extender_settings
 
 Object = dict[str, Any]
 COMPONENTS = sorted(path.name for path in (FOLDER / "components").iterdir())

@@ -18,7 +18,7 @@ from clusters.api.certificates import Authority
 from clusters.deploy.render import BASE, FOLDER, containers_of, name_of_image, render
 from clusters.embedded.scheduling.node_match import accepts_node
 from gpushare import wire
-from gpushare.settings import extender_settings
+from gpushare.cli.settings import extender_settings
 from tests.clusters.deploy.reading import Object, environment, only, pod_spec
 from tests.clusters.deploy.test_pod_security import findings
 

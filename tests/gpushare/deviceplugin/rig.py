@@ -15,6 +15,7 @@ from typing import Any
 import grpc.aio
 
 from fake_nvml.state import State
+from gpushare.cli.settings import device_plugin_settings
 from gpushare.deviceplugin.cards.card_watch import CardWatch
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.health import CardHealth, XidRules
@@ -27,7 +28,6 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
-from gpushare.settings import device_plugin_settings
 from tests.servers import StubApi, http_pool, serve, until
 
 COOL_DOWN = 60.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.core.container_answer import Granted, answer
 from gpushare.deviceplugin.grpc_server import answer_message
 from gpushare.model.cards import CardFacts
-from gpushare.plugin_flags import ContainerFlags
 
 CARD = CardFacts(0, "GPU-1", "Tesla T4", 15079, 14)
 

@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
@@ -32,7 +33,6 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.cards import CardFacts
 from gpushare.model.quantity import MemoryUnit
-from gpushare.plugin_flags import ContainerFlags
 from tests.counted import bytes_of
 from tests.servers import StubApi, http_pool, serve
 

@@ -16,6 +16,7 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from fake_nvml.state import State
+from gpushare.cli.plugin_flags import Tolerance, UsageFlags
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import ProcessUse
 from gpushare.deviceplugin.metrics_exposition import PluginExposition
@@ -28,7 +29,6 @@ from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.nvml.api import Process
 from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
-from gpushare.plugin_flags import Tolerance, UsageFlags
 from tests.servers import StubApi, http_pool, serve
 
 UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"

@@ -110,13 +110,3 @@ def test_help_and_version(word: str, capsys: pytest.CaptureFixture[str]) -> None
     assert ended.value.code == 0
     assert out.startswith(("usage: kubectl gpushare COMMAND", "kubectl gpushare "))
     assert word == "--version" or all(f"\n  {verb} " in out for verb in VERBS)
-
-
-def test_the_help_of_a_command_has_its_flags(capsys: pytest.CaptureFixture[str]) -> None:
-    """With kubectl's own."""
-    with pytest.raises(SystemExit) as ended:
-        parsed("simulate", "--help")
-
-    out = capsys.readouterr().out
-    assert ended.value.code == 0
-    assert all(flag in out for flag in ("--replicas", "--filename", "-f ", "--kubeconfig", "--namespace", "-n "))

@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from gpushare.kubectl_flags import ApiFlags
+from gpushare.cli.kubectl_flags import ApiFlags
 from gpushare.kubectl_inspect.inspect_arguments import Arguments, parse
-
-PLAIN = Arguments()
-DETAILS = Arguments(details=True)
 
 
 def parsed(*words: str) -> Arguments:
     return parse("/usr/local/bin/kubectl-inspect-gpushare", words)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["-d"],
-        ["--d"],
-        ["-d=true"],
-        ["--d=1"],
-        ["-logtostderr", "-v=5", "-d"],
-        ["-v", "5", "--logtostderr=true", "-d"],
-        ["--stderrthreshold", "INFO", "--vmodule=a=1", "-d", "-log_dir=/tmp"],
-        ["-d=false", "-d"],
-    ],
-)
-def test_go_spellings_of_details(words: list[str]) -> None:
-    """Every way in which Go's flag package takes it; glog's flags are read and without effect."""
-    assert parsed(*words) == DETAILS
+API = ApiFlags(kubeconfig="f", context="c", request_timeout=5)
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
+        (["-d=F"], {}),
+        (["-alsologtostderr", "-v", "3"], {}),
+        (["--d"], {"details": True}),
+        (["--d=1"], {"details": True}),
+        (["-logtostderr", "-v=5", "-d"], {"details": True}),
+        (["--stderrthreshold", "INFO", "--vmodule=a=1", "-d=true", "-log_dir=/tmp"], {"details": True}),
+        (["-d=false", "-d"], {"details": True}),
+        (["-d", "node1"], {"details": True, "nodes": ("node1",)}),
+        (["node1", "-d"], {"details": True, "nodes": ("node1",)}),
+        (["-d", "--", "node1"], {"details": True, "nodes": ("node1",)}),
+        (["--kubeconfig", "f", "--context", "c", "--request-timeout", "5s"], {"api": API}),
+        (["-kubeconfig=f", "-context=c", "-request-timeout=5000ms"], {"api": API}),
         (["-o", "json"], {"output": "json"}),
         (["-oyaml"], {"output": "yaml"}),
         (["-output=yaml"], {"output": "yaml"}),
@@ -58,21 +52,9 @@ def test_go_spellings_of_details(words: list[str]) -> None:
         (["-dojson"], {"details": True, "output": "json"}),
     ],
 )
-def test_kubectls_flags_for_lists(words: list[str], expected: dict[str, object]) -> None:
-    """Output, namespace, headers and order, in kubectl's spellings and in Go's."""
-    assert parsed(*words) == replace(PLAIN, **expected)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("words", [[], ["-d=false"], ["-d=F"], ["-v", "3"], ["-alsologtostderr"]])
-def test_no_details(words: list[str]) -> None:
-    """Go's spellings of false and of its log flags are accepted."""
-    assert parsed(*words) == PLAIN
-
-
-@pytest.mark.parametrize("words", [["-d", "node1"], ["node1", "-d"], ["-d", "--", "node1"]])
-def test_a_node_before_or_after_the_flags(words: list[str]) -> None:
-    """The name of a node may stand on either side, and after `--`."""
-    assert parsed(*words) == replace(DETAILS, nodes=("node1",))
+def test_flags_are_as_kubectls_and_as_gos(words: list[str], expected: dict[str, Any]) -> None:
+    """Each in kubectl's spellings and in every one of Go's flag package; glog's flags are read and without effect."""
+    assert parsed(*words) == Arguments(**expected)
 
 
 def test_what_o_name_printed_is_taken_back() -> None:
@@ -80,19 +62,6 @@ def test_what_o_name_printed_is_taken_back() -> None:
     words = ["node/a", "-o", "wide", "nodes/b", "no/c", "Node/d", "--no-headers", "node.v1./e", "f", "node/a"]
 
     assert parsed(*words).nodes == ("a", "b", "c", "d", "e", "f")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--kubeconfig", "f", "--context", "c", "--request-timeout", "5s"],
-        ["-kubeconfig=f", "-context=c", "-request-timeout=5s"],
-        ["-kubeconfig", "f", "-context", "c", "-request-timeout", "5000ms"],
-    ],
-)
-def test_kubectls_flags_in_both_spellings(words: list[str]) -> None:
-    """One dash and two are the same."""
-    assert parsed(*words) == Arguments(api=ApiFlags(kubeconfig="f", context="c", request_timeout=5))
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("", None), ("0", None), ("0s", None), ("30", 30)])

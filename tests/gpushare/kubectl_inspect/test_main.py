@@ -17,6 +17,7 @@ import yaml
 from gpushare.errors import UsageError
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.main import run
+from tests.gpushare.kubectl_gpushare.small_cluster import node, pod
 from tests.servers import StubApi, kubeconfig, serve, status
 
 PROGRAM = Path(sys.executable).parent / "kubectl-inspect-gpushare"
@@ -30,23 +31,6 @@ async def ran(api: StubApi, folder: Path, *words: str) -> tuple[int, str, str]:
         environment = {"KUBECONFIG": kubeconfig(folder, url), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
         code = await asyncio.to_thread(run, inspect_arguments.parse("kubectl-x", words), environment, out, err)
     return code, out.getvalue(), err.getvalue()
-
-
-async def test_a_node_that_is_not_there(tmp_path: Path) -> None:
-    """1, on stderr, with what to do."""
-    code, out, err = await ran(StubApi(), tmp_path, "absent")
-
-    assert (code, out) == (1, "")
-    assert err == "error: there is no node 'absent'; `kubectl get nodes` lists them\n"
-
-
-async def test_a_role_without_the_right(tmp_path: Path) -> None:
-    """The server's own words say which right."""
-    api = StubApi(fault=lambda method, path: status(403, 'cannot list resource "pods"') if "pods" in path else None)
-    code, out, err = await ran(api, tmp_path)
-
-    assert (code, out) == (1, "")
-    assert 'cannot list resource "pods"' in err
 
 
 async def test_a_server_that_does_not_answer_in_time(tmp_path: Path) -> None:
@@ -70,8 +54,7 @@ async def test_only_the_nodes_pods_are_asked_for(tmp_path: Path) -> None:
 
 async def test_several_nodes_are_shown(tmp_path: Path) -> None:
     """Only they are read; one that is not there ends the command."""
-    amounts = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
-    nodes = [{"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}} for name in "abc"]
+    nodes = [node(name, 14) for name in "abc"]
     code, out, _ = await ran(StubApi(nodes=nodes), tmp_path, "node/a", "no/b", "-o", "name")
     absent = await ran(StubApi(nodes=nodes), tmp_path, "node/a", "node/x")
 
@@ -79,54 +62,27 @@ async def test_several_nodes_are_shown(tmp_path: Path) -> None:
     assert absent == (1, "", "error: there is no node 'x'; `kubectl get nodes` lists them\n")
 
 
-async def test_an_odd_annotation_is_a_warning_beside_the_table(tmp_path: Path) -> None:
-    """The table is whole, and goes to stdout alone."""
-    amounts = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
-    node = {"metadata": {"name": "n"}, "status": {"capacity": amounts, "allocatable": amounts}}
-    pod: dict[str, Any] = {
-        "metadata": {"name": "p", "namespace": "d", "uid": "u", "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "x"}},
-        "spec": {"nodeName": "n", "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}]},
-    }
-    code, out, err = await ran(StubApi(nodes=[node], pods=[pod]), tmp_path)
-
-    assert (code, err.splitlines()[0].partition(": ")[0]) == (0, "warning")
-    assert "pod d/p" in err
-    assert "3/14 (21%)" in out
-
-
-def sick_node() -> dict[str, Any]:
+def sick_node(name: str = "n") -> dict[str, Any]:
     """A node with one lost card of two."""
-    amounts = {"aliyun.com/gpu-mem": "28", "aliyun.com/gpu-count": "2"}
-    cards = [
-        {
-            "index": at,
-            "uuid": f"GPU-{at}",
-            "model": "T4",
-            "mib": 15_360,
-            "units": 14,
-            "healthy": not at,
-            "reason": "lost",
-        }
-        for at in range(2)
-    ]
-    text = json.dumps({"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": cards})
-    return {
-        "metadata": {"name": "n", "annotations": {"aliyun.com/gpushare-cards": text}},
-        "status": {"capacity": amounts, "allocatable": amounts},
-    }
+    return node(name, sick="lost", model="T4")
+
+
+def bound(name: str, units: int, card: int = 0, on: str = "n", **annotations: str) -> dict[str, Any]:
+    """A pod that has a card of 14 units and has not started."""
+    one = pod(name, units, on, card)
+    one["metadata"]["annotations"] |= {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": "0", **annotations}
+    return one | {"status": {}}
 
 
 async def test_a_node_with_an_unreadable_pod_has_no_room(tmp_path: Path) -> None:
     """Its cards have nothing free, as for the extender; the pod is named. It is so with a watch, too."""
-    amounts = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "1"}
-    node = {"metadata": {"name": "n"}, "status": {"capacity": amounts, "allocatable": amounts}}
     odd = bound("odd", 4) | {"spec": {"nodeName": "n", "priority": "high"}}
-    api = StubApi(nodes=[node], pods=[odd])
+    api = StubApi(nodes=[node("n", 14)], pods=[odd])
     _, out, err = await ran(api, tmp_path, "-o", "json")
     warnings = err.splitlines()
 
     assert [card["free"] for card in json.loads(out)["nodes"][0]["cards"]] == [0]
-    assert warnings[0].startswith("warning: pod d/odd cannot be read, so node n gets no pods until it is gone: ")
+    assert warnings[0].startswith("warning: pod team/odd cannot be read, so node n gets no pods until it is gone: ")
     assert warnings[1].startswith("warning: node n gets no pods: a pod on the node cannot be read")
 
 
@@ -145,45 +101,15 @@ async def test_a_lost_card_is_reported_below_the_table(tmp_path: Path) -> None:
 async def test_no_text_of_a_node_steers_a_terminal(tmp_path: Path, words: tuple[str, ...]) -> None:
     """A node's token writes its annotations and addresses: escapes, text direction and line ends in them are not obeyed."""
     evil = "a\x1b[2J\x07\x7f\x9b31m\u202e\u2028\U000e0041\r\n10.0.0.9\tb"
-    node = sick_node()
-    cards = node["metadata"]["annotations"]["aliyun.com/gpushare-cards"]
-    node["metadata"]["annotations"]["aliyun.com/gpushare-cards"] = cards.replace('"T4"', json.dumps(evil)).replace(
-        '"lost"', json.dumps(evil)
-    )
-    node["status"]["addresses"] = [{"type": "InternalIP", "address": evil}]
-    _, out, err = await ran(StubApi(nodes=[node]), tmp_path, *words)
+    odd = node("n", sick=evil, model=evil)
+    odd["status"]["addresses"] = [{"type": "InternalIP", "address": evil}]
+    _, out, err = await ran(StubApi(nodes=[odd]), tmp_path, *words)
 
     assert all(line.isprintable() for line in [*out.split("\n"), *err.split("\n")])
     assert not any(line.startswith("10.0.0.9") for line in [*out.split("\n"), *err.split("\n")])
     if "json" in words or "yaml" in words:
         load = json.loads if "json" in words else yaml.safe_load
         assert load(out)["nodes"][0]["address"] == evil
-
-
-async def test_output_for_programs(tmp_path: Path) -> None:
-    """JSON and YAML hold the warnings too; a namespace and an order choose the nodes."""
-    api = StubApi(nodes=[sick_node()])
-    _, text, _ = await ran(api, tmp_path, "-o", "json", "--sort-by", ".total")
-    _, same, _ = await ran(api, tmp_path, "-o", "yaml")
-    _, none, _ = await ran(api, tmp_path, "-o", "json", "-n", "team")
-
-    assert json.loads(text) == yaml.safe_load(same)
-    assert [card["healthy"] for card in json.loads(text)["nodes"][0]["cards"]] == [True, False]
-    assert json.loads(none)["nodes"] == []
-
-
-async def test_tables_without_headers(tmp_path: Path) -> None:
-    """One line for each node, or with -d for each pod, which begins with its node: what awk needs."""
-    pod: dict[str, Any] = {
-        "metadata": {"name": "p", "namespace": "d", "uid": "u", "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}},
-        "spec": {"nodeName": "n", "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": "3"}}}]},
-    }
-    api = StubApi(nodes=[sick_node()], pods=[pod])
-    _, nodes, _ = await ran(api, tmp_path, "--no-headers")
-    _, pods, _ = await ran(api, tmp_path, "--no-headers", "-d")
-
-    assert [line.split() for line in nodes.splitlines()] == [["n", "unknown", "3/14", "0/14", "3/28"]]
-    assert [line.split() for line in pods.splitlines()] == [["n", "p", "d", "3", "0"]]
 
 
 async def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
@@ -211,6 +137,19 @@ async def started(*words: str, environment: dict[str, str], stdout: int) -> asyn
     )
 
 
+@pytest.mark.parametrize("program", [PROGRAM, PROGRAM.with_name("kubectl-inspect_gpushare")])
+async def test_it_is_installed_under_both_names(program: Path, tmp_path: Path) -> None:
+    """The second is the one by which kubectl looks for a command with a dash."""
+    async with serve(StubApi(nodes=[sick_node()])) as url:
+        environment = {"KUBECONFIG": kubeconfig(tmp_path, url)}
+        process = await asyncio.create_subprocess_exec(
+            program, "-logtostderr", "-o", "name", env=environment, stdout=asyncio.subprocess.PIPE
+        )
+        out, _ = await process.communicate()
+
+    assert (process.returncode, out) == (0, b"node/n\n")
+
+
 async def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> None:
     """A reader that leaves early gets no traceback, as in ``kubectl inspect gpushare | head -1``."""
     reading, writing = os.pipe()
@@ -223,52 +162,6 @@ async def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> N
     assert (process.returncode, err) == (1, b"")
 
 
-async def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
-    """130, without a traceback, while an answer is waited for."""
-    api = StubApi(fault=lambda method, path: "hang")
-    async with serve(api) as url:
-        process = await started(
-            "--request-timeout=0", environment={"KUBECONFIG": kubeconfig(tmp_path, url)}, stdout=asyncio.subprocess.PIPE
-        )
-        async with asyncio.timeout(300):
-            while not api.calls:  # noqa: ASYNC110  # what another process does
-                await asyncio.sleep(0.01)
-        process.send_signal(2)
-        out, err = await process.communicate()
-        api.released.set()
-
-    assert (process.returncode, out, err) == (130, b"", b"")
-
-
-def bound(name: str, units: int, card: int = 0, on: str = "n", **annotations: str) -> dict[str, Any]:
-    """A pod that has a card of 14 units and has not started."""
-    given = {"ALIYUN_COM_GPU_MEM_IDX": str(card), "ALIYUN_COM_GPU_MEM_DEV": "14", **annotations}
-    return {
-        "metadata": {"name": name, "namespace": "d", "uid": f"u-{name}", "annotations": given},
-        "spec": {"nodeName": on, "containers": [{"resources": {"limits": {"aliyun.com/gpu-mem": str(units)}}}]},
-    }
-
-
-WIDE = """\
-NODE   IPADDRESS   CARD   MODEL   UUID    ALLOCATED   TOTAL   UNIT   HEALTH        PODS
-n      unknown     0      T4      GPU-0   17          14      GiB    over-booked   2
-n      unknown     1      T4      GPU-1   0           14      GiB    lost          0
-n      unknown     -      -       -       2           -       GiB    pending       -
-"""
-
-
-async def test_a_line_for_each_card(tmp_path: Path) -> None:
-    """With its model, its health and its pods; units on no card have a line too."""
-    api = StubApi(nodes=[sick_node()], pods=[bound("a", 13), bound("b", 4), bound("c", 2, 9)])
-    _, wide, _ = await ran(api, tmp_path, "-o", "wide")
-    _, bare, _ = await ran(api, tmp_path, "-o", "wide", "--no-headers")
-    _, names, _ = await ran(api, tmp_path, "-o", "name")
-
-    assert wide == WIDE
-    assert bare.splitlines()[0].split() == WIDE.splitlines()[1].split()
-    assert names == "node/n\n"
-
-
 async def test_nodes_of_a_selector(tmp_path: Path) -> None:
     """The server selects; a pod of another node is no fault of these."""
     api = StubApi(nodes=[sick_node()], pods=[bound("a", 3), bound("b", 4, on="other", ALIYUN_COM_GPU_MEM_IDX="x")])
@@ -279,7 +172,7 @@ async def test_nodes_of_a_selector(tmp_path: Path) -> None:
     assert code == 0
     assert dict(parse_qsl(api.calls[0]["query"]))["labelSelector"] == "zone=x,!old"
     assert "3/14" in out
-    assert "pod d/" not in err
+    assert "pod team/" not in err
 
 
 async def test_check_names_each_finding(tmp_path: Path) -> None:
@@ -296,7 +189,7 @@ async def test_check_names_each_finding(tmp_path: Path) -> None:
     assert [line.partition(" for ")[0] for line in err.splitlines()] == [
         "finding: node n: card 1 (T4, GPU-1) gets no pods: lost",
         "finding: node n: card 0 is over-booked: 16 of 14 units",
-        "finding: pod d/old: it has a card of node n",
+        "finding: pod team/old: it has a card of node n",
     ]
     assert len(json.loads(document)["findings"]) == 3
     assert out.splitlines()[1].split() == ["n", "unknown", "16/14", "0/14", "16/28"]
@@ -311,9 +204,9 @@ async def test_rights_in_one_namespace_show_that_namespace(tmp_path: Path) -> No
         return status(403, f'User "u" cannot list {path}') if is_hidden else None
 
     api = StubApi(nodes=[sick_node()], pods=[bound("a", 3, 1), bound("b", 2, 1)], fault=no_right)
-    code, out, err = await ran(api, tmp_path, "-n", "d")
+    code, out, err = await ran(api, tmp_path, "-n", "team")
     refused = await ran(api, tmp_path)
-    selected = await ran(api, tmp_path, "-n", "d", "-l", "x=y")
+    selected = await ran(api, tmp_path, "-n", "team", "-l", "x=y")
 
     assert (code, out.splitlines()[1].split()) == (0, ["n", "unknown", "5/14", "5/14"])
     assert [line.split()[:2] for line in err.splitlines()] == [["hidden:", "nodes"], ["hidden:", "pods"]]
@@ -326,7 +219,7 @@ async def test_pods_of_one_namespace_on_nodes_that_are_seen(tmp_path: Path) -> N
     """Nodes are whole, and what other pods have is hidden."""
     api = StubApi(nodes=[sick_node()], pods=[bound("a", 3)])
     api.fault = lambda _, path: status(403, 'User "u" cannot list pods') if path == "/api/v1/pods" else None
-    code, out, err = await ran(api, tmp_path, "-n", "d")
+    code, out, err = await ran(api, tmp_path, "-n", "team")
 
     assert (code, out.splitlines()[1].split()) == (0, ["n", "unknown", "3/14", "0/14", "3/28"])
     assert err.startswith("hidden: pods of other namespaces")
@@ -342,7 +235,7 @@ def test_flags_that_contradict_each_other(words: tuple[str, ...]) -> None:
 async def test_nodes_that_change_are_shown_as_they_do(tmp_path: Path) -> None:
     """The table first, then a line without a header for each node of which a pod comes, goes or can be read again, until Ctrl-C."""
     kind = {"kind": "Pod", "apiVersion": "v1"}
-    api = StubApi(nodes=[sick_node(), {**sick_node(), "metadata": {**sick_node()["metadata"], "name": "other"}}])
+    api = StubApi(nodes=[sick_node(), sick_node("other")])
     async with serve(api) as url:
         # The checkout under test, if another one is installed.
         environment = {"KUBECONFIG": kubeconfig(tmp_path, url), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}

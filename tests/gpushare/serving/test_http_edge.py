@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from clusters.api.connection import TransportError
 from gpushare.bounds import Bound
+from gpushare.cli.settings import TlsFiles
 from gpushare.errors import UsageError
 from gpushare.serving.http_connection import Answer, HttpRequest
 from gpushare.serving.http_edge import HttpEdge, Limits, listen, load_tls
-from gpushare.settings import TlsFiles
 from tests.gpushare.serving.edges import edge
 from tests.servers import Caller, plain_http, until
 

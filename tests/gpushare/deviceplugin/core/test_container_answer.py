@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
-from gpushare.plugin_flags import ContainerFlags
 
 CARD = CardFacts(1, "GPU-1a2b", "Tesla T4", 15079, 14)
 OTHER = CardFacts(2, "GPU-3c4d", "Tesla T4", 15079, 14)

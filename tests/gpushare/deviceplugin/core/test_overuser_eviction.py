@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gpushare.cli.plugin_flags import Tolerance
 from gpushare.deviceplugin.core.overuser_eviction import READINGS, Streak, keep_because, streaks
 from gpushare.deviceplugin.core.usage import CardUse, Overuse, PodOnCard, judge
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
-from gpushare.plugin_flags import Tolerance
 
 T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
 ON = PodOnCard("team", "a", "uid-a", 0)

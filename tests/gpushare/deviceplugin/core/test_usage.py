@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare.cli.plugin_flags import Tolerance
 from gpushare.deviceplugin.core.usage import (
     MIB,
     CardUse,
@@ -27,7 +28,6 @@ from gpushare.deviceplugin.core.usage import (
 from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.overuse import CardOveruse
-from gpushare.plugin_flags import Tolerance
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 CARDS = NodeCards(

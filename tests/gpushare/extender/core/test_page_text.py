@@ -14,19 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.extender.core import page_text as module
-from gpushare.extender.core.book import Book
-from gpushare.extender.core.decisions import NOT_BOUND, Decision, Decisions
-from gpushare.extender.core.filter import FilterResult
-from gpushare.extender.core.filter_cache import FilterCache
+from gpushare.extender.core.decisions import NOT_BOUND, Decision
 from gpushare.extender.core.page_document import Facts, PageDocument, WaitingPod
-from gpushare.extender.core.page_text import View, ago, amount, chosen, fragments, freshness, holders, percent, view_of
+from gpushare.extender.core.page_text import View, ago, amount, chosen, fragments, freshness, percent, view_of
 from gpushare.extender.core.trends import Point
-from gpushare.manifests import ObjectMeta
 from gpushare.model.eviction import FIXED
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
 from gpushare.model.overuse import CardOveruse
-from gpushare.model.pod import Request
-from tests.gpushare.extender.core.booked import node, pod
 
 T4, P4 = "Tesla T4", "Tesla P4"
 NODES = (
@@ -113,14 +107,14 @@ def test_nodes_are_found_by_words_and_state(view: View, names: list[str]) -> Non
     assert [one.row.name for one in chosen(shown(*NODES), view)] == names
 
 
-def test_the_nodes_of_pods_are_found_by_word() -> None:
-    """Each of the first words has its own nodes; what is behind them is not looked for."""
+def test_nodes_are_found_by_their_pods() -> None:
+    """By words of namespace/name; the map has the nodes that are found, and no list of all of them."""
     web, batch = Booking("u", "team", "web-0", 3, ((0, 3),)), Booking("v", "team", "batch", 3, ((0, 3),))
     document = shown(lay_out("a", (Device(0, 14),), [web, batch]), lay_out("b", (Device(0, 14),), [web]))
-    assert holders(document, View("TEAM/b web none")) == {"team/b": ["a"], "web": ["a", "b"], "none": []}
     assert [one.row.name for one in chosen(document, View("b web"))] == ["a", "b"]
     assert [one.row.name for one in chosen(document, View("batch"))] == ["a"]
-    assert len(holders(document, View(" ".join(map(str, range(100)))))) == module.MOST_WORDS
+    found = [fragments(document, view)["found"] for view in (View(), View(page=2), View("TEAM/B"), View(sort="free"))]
+    assert found == ["", "", "[&quot;a&quot;]", "[&quot;b&quot;,&quot;a&quot;]"]
 
 
 def test_a_node_without_cards_can_be_sorted() -> None:
@@ -133,19 +127,6 @@ def test_a_node_without_cards_can_be_sorted() -> None:
     assert "0% of 0 GiB" in texts(fragments(document, View())["nodes"])
 
 
-def test_a_row_has_text_for_each_mark() -> None:
-    """Not the colour alone shows that a card is sick, over-booked or without a slot."""
-    document = shown(*NODES, lay_out("slots", (Device(0, 14000, 2, slots=1, slots_used=1, unit_mib=1),), []))
-    found = texts(fragments(document, View())["nodes"])
-
-    at = found.index("sick-1")
-    assert found[at : at + 8] == ["sick-1", "Tesla T4, in GiB", "0:", "2/14", "✕ sick", "1:", "13/14", "15 GiB"]
-    at = found.index("odd-1")
-    assert found[at + 2 : at + 7] == ["too new", "3 units on no card", "0:", "20/14", "▲ over-booked"]
-    at = found.index("slots")
-    assert found[at + 1 : at + 5] == ["not published, in MiB", "0:", "2/14000", "■ no free slot"]
-
-
 def test_each_place_of_the_page_has_its_text() -> None:
     """The names of the fragments are those that ``page.html`` has, and no other."""
     places = re.findall("{{(.+?)}}", (files("gpushare.extender.ui") / "page.html").read_text())
@@ -153,25 +134,25 @@ def test_each_place_of_the_page_has_its_text() -> None:
 
 
 def test_classes_and_links_are_those_of_the_script() -> None:
-    """Each fragment of a small cluster, to the byte: the style and the script find them by these."""
+    """Each fragment of a small cluster is the same to the byte: the style and the script find parts of it by these."""
+    overuse = (CardOveruse("u", 0, 1024, 1253),)
     document = shown(
         lay_out("a/b", (Device(0, 10, 3, model=T4), Device(1, 8, 9, healthy=False, model=P4)), []),
         lay_out("c", (Device(0, 10),), []),
+        lay_out("greedy", (Device(0, 14, model=T4),), [Booking("u", "team", "<p>", 1, ((0, 1),))], None, overuse),
+        lay_out("odd", (Device(0, 14, 20, model=T4),), [Booking("u", "ns", "p", 3, ())], "too <new>"),
+        lay_out("slots", (Device(0, 14000, 2, slots=1, slots_used=1, unit_mib=1),), []),
     )
     document.waiting = [
         WaitingPod("ns/1", "p/1", 2, "full", {"full": 1}, 1, 1, 0, None, "", ""),
+        WaitingPod("n", "o", 2, "full", {"full": 1, "odd": 2}, 2, 1, 0, None, "", ""),
         WaitingPod("n", "q", 2, "refused by its scheduler", {}, 0, 0, 0, 40, "other", "0/1 nodes"),
     ]
-    document.decisions = [Decision(40, "bound", "ns", "p", "n")] * 2
+    document.waiting_count = 4
+    document.decisions = [Decision(40, "bound", "ns", "p", "n"), Decision(40, NOT_BOUND, "ns", "c", "refused", 2, 20)]
     document.points = [Point(40, 1024, 2048, 3072, 512, 5, 6, 7)] * 2
     written = yaml.safe_load(Path(__file__).with_name("page_fragments.yaml").read_text())
     assert fragments(document, View("", "all", "free")) == written
-
-
-def test_a_bar_is_as_long_as_the_booked_part() -> None:
-    """An over-booked card's bar is full, and that of a card without units empty."""
-    rows = fragments(shown(lay_out("n", (Device(0, 8, 2), Device(1, 8, 9), Device(2, 0)), [])), View())["nodes"]
-    assert [part.partition('"')[0] for part in rows.split('class="used" width="')[1:]] == ["10", "40", "0"]
 
 
 def test_the_list_of_trouble_names_card_and_mark() -> None:
@@ -203,45 +184,6 @@ def test_many_nodes_come_in_pages() -> None:
     assert fragments(shown(*NODES), View())["pages"] == ""
 
 
-def test_waiting_pods_and_decisions_are_told() -> None:
-    """Why a pod waits, and the last decisions, stand in the page as the server writes it."""
-    book, filter_cache, decisions, document = Book(), FilterCache(), Decisions(), PageDocument()
-    book.set_node(node())
-    for times, name in ((1, "a"), (2, "b")):
-        book.set_pod(pod(name, 9))
-        for _ in range(times):
-            filter_cache.note(
-                ObjectMeta(name, "default", name),
-                Request(9),
-                FilterResult([], {"full": ["n"], "odd": ["m", "o"]}, {}),
-                b"",
-                1,
-            )
-    decisions.note(40, NOT_BOUND, "ns", "c", "refused")
-    decisions.note(60, NOT_BOUND, "ns", "c", "refused")
-    decisions.note(50, NOT_BOUND, "ns", "d", "refused")
-    facts = Facts("1.2", "spread", True, {"nodes": 60, "pods": None})
-    for _ in document.refresh(book, filter_cache, decisions, facts, 100.0):
-        pass
-    found = fragments(document, View())
-
-    assert texts(found["pods"]) == [
-        "default/a", "9 units, asked for 1 time", "1 node: full", "2 nodes: odd",
-        "default/b", "9 units, asked for 2 times", "1 node: full", "2 nodes: odd",
-    ]  # fmt: skip
-    assert 'href="explain/default/a"' in found["pods"]
-    assert texts(found["decisions"]) == [
-        "50 s ago", "not bound", "ns/d", "refused",
-        "40 s ago", "2 times, first 1 min ago", "not bound", "ns/c", "refused",
-    ]  # fmt: skip
-    assert 'class="not-bound"' in found["decisions"]
-    assert texts(found["hour"]) == ["0 s ago", "0 GiB", "28 GiB", "14 GiB", "2", "0"]
-    assert (found["waiting"], found["pods-more"], found["program"]) == ("2", "", "gpushare 1.2, policy spread")
-    assert (found["largest"], found["largest-note"]) == ("14 GiB", "on n")
-    document.waiting_count = 3
-    assert fragments(document, View())["pods-more"] == "1 more wait"
-
-
 def test_an_empty_cluster_has_a_page() -> None:
     """Each place has a text for nothing."""
     found = fragments(shown(), View())
@@ -260,10 +202,16 @@ def test_an_empty_cluster_has_a_page() -> None:
 
 def test_freshness_is_the_age_of_the_last_answers() -> None:
     """About nodes and pods; before the first list there is none."""
-    assert freshness(shown()) == "The API server last answered about nodes 1 min ago, about pods 2 s ago"
-    only_pods = Facts("", "", True, {"nodes": None, "pods": 98})
-    assert freshness(shown(facts=only_pods)) == "The API server last answered about pods 2 s ago"
-    assert freshness(shown(facts=Facts("", "", False, {}))) == "The extender has not read the cluster yet."
+    cases = (
+        shown(),
+        shown(facts=Facts("", "", True, {"nodes": None, "pods": 98})),
+        shown(facts=Facts("", "", False, {})),
+    )
+    assert [" ".join(texts(freshness(one))) for one in cases] == [
+        "The API server last answered about nodes 1 min ago , about pods 2 s ago",
+        "The API server last answered about pods 2 s ago",
+        "The extender has not read the cluster yet.",
+    ]
 
 
 def page_with(text: str) -> dict[str, str]:
@@ -309,14 +257,3 @@ def test_a_node_whose_sum_is_too_small_offers_what_is_left() -> None:
     assert "kube-scheduler has 3 units left in sum" in texts(found["nodes"])
     assert (texts(found["nodes"])[-1], texts(enough["nodes"])[-1]) == ("3 GiB", "15 GiB")
     assert fragments(shown(lay_out("n", cards, pods, None, (), 5)), View())["nodes"].count("0 GiB") >= 1
-
-
-def test_a_pod_that_overuses_is_named_with_its_amounts() -> None:
-    """In the list of what needs attention and beside its node, and its card is marked."""
-    booking, overuse = Booking("u", "team", "<greedy>", 1, ((0, 1),)), (CardOveruse("u", 0, 1024, 1253),)
-    found = fragments(shown(lay_out("n", (Device(0, 14, model=T4),), [booking], None, overuse)), View())
-    text = "card 0: team/<greedy> uses 1253 MiB and booked 1024 MiB"
-
-    assert texts(found["attention"]) == ["n", text]
-    assert text in texts(found["nodes"])
-    assert texts(found["nodes"]).count("▲ overused") == 1

@@ -260,6 +260,15 @@ def test_a_wish_for_a_card_that_is_nowhere_is_named() -> None:
     assert wish not in found(waiting)[0][0]
 
 
+def test_pods_of_schedulers_that_ask_no_extender_are_seen() -> None:
+    """JupyterHub has such a scheduler."""
+    seen = SeenPods()
+    for name, scheduler in (("a", "hub-user-scheduler"), ("b", "default-scheduler")):
+        seen.take(msgspec.convert(pod(name, 4, "n", schedulerName=scheduler), Pod))
+
+    assert [one.metadata.name for one in seen.bypassing] == ["a"]
+
+
 def test_overuse_on_a_node_is_a_fault() -> None:
     """With the command that names the pods."""
     item = {"metadata": {"name": "a", "annotations": {"aliyun.com/gpushare-overuse": '[["u",0,1,2],["v",0,1,2]]'}}}

@@ -9,9 +9,9 @@ import pytest
 
 from gpushare.kubectl_gpushare.core.answer_text import top_names, top_text
 from gpushare.kubectl_gpushare.core.memory_use import top, use_in
-from gpushare.kubectl_inspect.core.card_report import build
 from gpushare.manifests import Node, Pod
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, node, pod
+from tests.gpushare.kubectl_inspect.core.test_card_report import build
 
 GIB = 1024**3
 METRICS = """\

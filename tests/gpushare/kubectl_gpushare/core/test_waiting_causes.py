@@ -218,13 +218,6 @@ def test_a_rule_that_is_judged_is_named_once() -> None:
     assert found[kinds.TAINT]["examples"] == ["b"]
 
 
-def test_a_scheduler_that_reports_an_error_is_quoted() -> None:
-    """Its text is the reason."""
-    found = causes(pod(conditions=report("binding rejected: etcd is full", "SchedulerError")), node())
-
-    assert {kind: one["message"] for kind, one in found.items()} == {kinds.SCHEDULER: "binding rejected: etcd is full"}
-
-
 @pytest.mark.parametrize(
     ("key", "text"),
     [
@@ -333,15 +326,6 @@ def test_a_node_of_a_newer_plugin_is_no_sick_one() -> None:
 
     assert set(found) == {kinds.OTHER}
     assert found[kinds.OTHER]["message"] == wire.REASON_NEWER_CARDS
-
-
-def test_nodes_are_counted_under_each_kind() -> None:
-    """A number, three examples and the advice."""
-    found = causes(pod(), *(node(f"n{at}", spec=TAINTED) for at in range(5)))[kinds.TAINT]
-
-    assert (found["nodes"], found["examples"]) == (5, ["n0", "n1", "n2"])
-    assert found["message"] == "node(s) had untolerated taint {gpu: x}"
-    assert found["do"] == kinds.KINDS[kinds.TAINT][1]
 
 
 def offering(item: Object, **amounts: int) -> Object:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
-from gpushare.kubectl_inspect.core.card_report import NodeReport, bound_pod, build
+from gpushare.kubectl_inspect.core import card_report
+from gpushare.kubectl_inspect.core.card_report import NodeReport
 from gpushare.manifests import Node, ObjectMeta, Pod
-from gpushare.model.node import Booking
 
 
 def node(name: str = "n", units: str = "28", count: str = "2", **changes: Any) -> Node:
@@ -50,6 +51,11 @@ def cards(*units: int, unit: str = "GiB", slots: int = 0, sick: dict[int, str] |
     return {"aliyun.com/gpushare-cards": json.dumps(found)}
 
 
+def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
+    """The report of nodes and pods as the API lists them."""
+    return card_report.report(nodes, [one for one in map(card_report.bound_pod, pods) if one is not None])
+
+
 def one(*pods: Pod, **changes: Any) -> NodeReport:
     """The report of one node with these pods."""
     ((report,), _) = build([node(**changes)], pods)
@@ -58,16 +64,6 @@ def one(*pods: Pod, **changes: Any) -> NodeReport:
 
 def on(index: str) -> dict[str, str]:
     return {"ALIYUN_COM_GPU_MEM_IDX": index}
-
-
-def test_each_cards_true_size_where_it_is_published() -> None:
-    """An 80 GiB and a 24 GiB card are not two of 52."""
-    assert [80, 24] == [device.total for device in one(units="104", annotations=cards(80, 24)).info.devices]
-
-
-def test_annotation_left_by_a_rollback_is_not_believed() -> None:
-    """An annotation is not believed if its units do not add up to the capacity: the original's average is shown."""
-    assert [14, 14] == [device.total for device in one(units="28", annotations=cards(80, 24)).info.devices]
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -119,45 +115,32 @@ def test_a_node_that_shows_no_cards_warns_of_none() -> None:
     assert build([node(units="0", count="0")], [pod("p", "3", on("0"))]) == ((), ())
 
 
-def test_allocatable_memory_is_divided_without_the_annotation() -> None:
-    """The allocatable memory, without that of a sick card, is divided among the cards as the original does."""
-    report = one(allocatable={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})
-
-    assert (report.total, [device.total for device in report.info.devices]) == (14, [7, 7])
+LESS = {"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"}
 
 
 @pytest.mark.parametrize(
-    ("units", "annotations", "unit"),
+    ("changes", "unit", "total", "sizes"),
     [
-        ("200", None, "GiB"),
-        ("202", None, "MiB"),
-        ("282", cards(141, 141), "GiB"),
-        ("112", cards(56, 56, unit="256MiB"), "256MiB"),
+        # An 80 GiB and a 24 GiB card are not two of 52. Units that do not add up to the capacity were left by a rollback.
+        ({"units": "104", "annotations": cards(80, 24)}, "GiB", 104, [80, 24]),
+        ({"units": "28", "annotations": cards(80, 24)}, "GiB", 28, [14, 14]),
+        # The original divides what is allocatable; cards that are described are all of the node.
+        ({"allocatable": LESS}, "GiB", 14, [7, 7]),
+        ({"allocatable": LESS, "annotations": cards(14, 14)}, "GiB", 28, [14, 14]),
+        # The original guesses MiB above 100 a card, which is wrong for a 141 GiB card; the annotation knows.
+        ({"units": "200"}, "GiB", 200, [100, 100]),
+        ({"units": "202"}, "MiB", 202, [101, 101]),
+        ({"units": "282", "annotations": cards(141, 141)}, "GiB", 282, [141, 141]),
+        ({"units": "112", "annotations": cards(56, 56, unit="256MiB")}, "256MiB", 112, [56, 56]),
+        # Exact in slots mode, also for a card so small that one would guess GiB.
+        ({"units": "90", "count": "1", "annotations": cards(90, unit="MiB", slots=48)}, "MiB", 90, [90]),
     ],
 )
-def test_the_unit_is_known_or_guessed(units: str, annotations: dict[str, str] | None, unit: str) -> None:
-    """The original guesses MiB above 100 a card, which is wrong for a 141 GiB card; the annotation knows."""
-    assert one(units=units, annotations=annotations).unit == unit
+def test_cards_have_their_size_and_unit(changes: dict[str, Any], unit: str, total: int, sizes: list[int]) -> None:
+    """Both are published, or guessed as the original does."""
+    found = one(**changes)
 
-
-def test_the_unit_of_one_card_is_guessed() -> None:
-    """A node of one unit is shown too."""
-    assert (one(units="1", count="1").unit, one(units="101", count="1").unit) == ("GiB", "MiB")
-
-
-def test_a_described_node_is_shown_by_its_capacity() -> None:
-    """The cards that are described are all of it, whatever is allocatable now."""
-    report = one(annotations=cards(14, 14), allocatable={"aliyun.com/gpu-mem": "14", "aliyun.com/gpu-count": "2"})
-
-    assert (report.total, report.is_published, report.info.name) == (28, True, "n")
-
-
-def test_a_pods_booking_is_what_it_asks_for() -> None:
-    """Without annotations it has no card, and so no size of one."""
-    bound = bound_pod(pod("p", "3"))
-
-    assert bound is not None
-    assert bound.booking == Booking("p", "default", "p", 3, ())
+    assert (found.unit, found.total, [device.total for device in found.info.devices]) == (unit, total, sizes)
 
 
 @pytest.mark.parametrize("allocatable", [None, {}, {"aliyun.com/gpu-mem": "0"}, {"aliyun.com/gpu-mem": "odd"}])
@@ -210,18 +193,6 @@ def test_a_node_without_an_internal_address(addresses: Any) -> None:
 def slotted(*units: int) -> dict[str, str]:
     """The annotation of a node in slots mode."""
     return cards(*units, unit="MiB", slots=48)
-
-
-def test_a_node_in_slots_mode_is_shown_in_mebibytes() -> None:
-    """Exact, and the unit is the plugin's word, also for a card so small that one would guess GiB."""
-    report = one(pod("n-pod", "8138", on("1")), units="163840", annotations=slotted(81920, 81920))
-    small = one(units="90", count="1", annotations=slotted(90))
-
-    assert (report.unit, [(card.used, card.total) for card in report.info.devices]) == (
-        "MiB",
-        [(0, 81920), (8138, 81920)],
-    )
-    assert small.unit == "MiB"
 
 
 def test_nodes_of_different_units_are_shown_in_mebibytes() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from gpushare.kubectl_inspect.core.card_report import bound_pod, nodes_of_pods, report
 from gpushare.kubectl_inspect.core.check_findings import findings
 from gpushare.manifests import Node, Pod
@@ -21,43 +23,50 @@ def found(one: Node, *pods: Pod, later: float = 0) -> list[str]:
     return findings([one], bound, reports, problems, SECONDS + later, 300.0)
 
 
-def test_a_cluster_that_is_well_has_no_finding() -> None:
-    """Neither cards that are full nor pods that have just come."""
-    new = pod("b", "14", on("1") | ASSUMED, status={"phase": "Pending"})
-
-    assert found(node(annotations=cards(14, 14)), pod("a", "14", on("0")), new, later=300) == []
-
-
-def test_a_card_with_more_than_it_has() -> None:
-    """Units, and in slots mode containers."""
-    units = found(node(annotations=cards(14, 14)), pod("a", "15", on("0")))
-    slots = found(node(annotations=cards(14, 14, slots=1)), pod("a", "1", on("0")), pod("b", "1", on("0")))
-
-    assert found(node(annotations=cards(14, 14, slots=1)), pod("a", "1", on("0"))) == []
-    assert units == ["node n: card 0 is over-booked: 15 of 14 units"]
-    assert slots == ["node n: card 0 is over-booked: 2 of 1 slots"]
+DESCRIBED, ONE_SLOT = node(annotations=cards(14, 14)), node(annotations=cards(14, 14, slots=1))
+NEW = pod("b", "14", on("1") | ASSUMED, status={"phase": "Pending"})
+# A node of the original's plugin has nothing else to show an unhealthy card by; no card is over-booked by that.
+LESS = node(units="30", allocatable={"aliyun.com/gpu-mem": "15", "aliyun.com/gpu-count": "2"})
+OFFERED = "node n: its kubelet offers 15 of 30 units, as if a card was unhealthy, and all its pods count: the next one gets at most"
 
 
-def test_a_pod_that_has_a_card_and_does_not_start() -> None:
-    """One that has started is none, however long ago."""
-    waits, runs = (pod("a", "3", on("0") | ASSUMED, status={"phase": phase}) for phase in ("Pending", "Running"))
-    described = node(annotations=cards(14, 14))
-
-    assert found(described, waits, later=301) == [
-        "pod default/a: it has a card of node n for 301 s and has not started"
-    ]
-    assert found(described, runs, later=301) == []
-
-
-def test_annotations_that_do_not_agree() -> None:
-    """Those of a pod without a card, and of a node with another capacity; an annotation of a newer plugin is a problem already."""
-    newer = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}
-
-    assert found(node(annotations=cards(14, 14)), pod("a", "3")) == [
-        "node n: 3 units of its pods are on none of its cards"
-    ]
-    assert found(node(annotations=cards(80, 24))) == ["node n: its cards annotation does not agree with its capacity"]
-    assert [line.partition(":")[0] for line in found(node(annotations=newer))] == ["node n gets no pods"]
+@pytest.mark.parametrize(
+    ("one", "pods", "later", "lines"),
+    [
+        # Neither cards that are full nor pods that have just come, nor one that has started, however long ago.
+        (DESCRIBED, [pod("a", "14", on("0")), NEW], 300, []),
+        (DESCRIBED, [pod("a", "3", on("0") | ASSUMED)], 301, []),
+        (ONE_SLOT, [pod("a", "1", on("0"))], 0, []),
+        (DESCRIBED, [NEW], 301, ["pod default/b: it has a card of node n for 301 s and has not started"]),
+        (DESCRIBED, [pod("a", "15", on("0"))], 0, ["node n: card 0 is over-booked: 15 of 14 units"]),
+        (
+            ONE_SLOT,
+            [pod("a", "1", on("0")), pod("b", "1", on("0"))],
+            0,
+            ["node n: card 0 is over-booked: 2 of 1 slots"],
+        ),
+        # Annotations that do not agree: those of a pod without a card, and of a node with another capacity.
+        (DESCRIBED, [pod("a", "3")], 0, ["node n: 3 units of its pods are on none of its cards"]),
+        (
+            node(annotations=cards(80, 24)),
+            [],
+            0,
+            ["node n: its cards annotation does not agree with its capacity"],
+        ),
+        # An annotation of a newer plugin is a problem already.
+        (
+            node(annotations={name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}),
+            [],
+            0,
+            ["node n gets no pods: the node's GPUs are described by a newer version of gpushare"],
+        ),
+        (LESS, [pod("a", "12", on("0"))], 0, [f"{OFFERED} 3"]),
+        (LESS, [pod("a", "16", on("0"))], 0, ["node n: card 0 is over-booked: 16 of 15 units", f"{OFFERED} 0"]),
+    ],
+)
+def test_each_fault_has_its_line(one: Node, pods: list[Pod], later: float, lines: list[str]) -> None:
+    """So many seconds after the pods were given their cards."""
+    assert found(one, *pods, later=later) == lines
 
 
 def test_nodes_that_may_not_be_seen_are_known_by_their_pods() -> None:
@@ -71,22 +80,3 @@ def test_nodes_that_may_not_be_seen_are_known_by_their_pods() -> None:
     assert (reports[0].info.unplaced, problems) == (6, ())
     assert (reports[0].unit, reports[0].is_published) == ("GiB", True)
     assert {(card.model, card.uuid) for card in reports[0].info.devices} == {("", "")}
-
-
-def test_pods_without_a_part_in_a_report_are_left_out() -> None:
-    """Those without a node, without card memory, and those that have ended."""
-    ended = pod("a", "3", status={"phase": "Succeeded"})
-    bare = Pod()
-    bare.spec.node_name = "n"
-
-    assert [bound_pod(one) for one in (ended, bare, pod("a", "3", node=None))] == [None] * 3
-
-
-def test_a_kubelet_that_offers_less_than_the_node_has() -> None:
-    """A node of the original's plugin has nothing else to show an unhealthy card by; no card is over-booked by that."""
-    less = node(units="30", allocatable={"aliyun.com/gpu-mem": "15", "aliyun.com/gpu-count": "2"})
-
-    assert found(less, pod("a", "12", on("0"))) == [
-        "node n: its kubelet offers 15 of 30 units, as if a card was unhealthy, and all its pods count: the next one gets at most 3"
-    ]
-    assert found(less, pod("a", "16", on("0")))[0] == "node n: card 0 is over-booked: 16 of 15 units"

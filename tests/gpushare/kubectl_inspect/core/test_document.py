@@ -9,11 +9,10 @@ import msgspec
 import pytest
 import yaml
 
-from gpushare.answer_forms import JSON, YAML
-from gpushare.kubectl_inspect.core.card_report import build
+from gpushare.cli.answer_forms import JSON, YAML
 from gpushare.kubectl_inspect.core.report_text import FIELDS, field_of, render, select
 from gpushare.manifests import Pod
-from tests.gpushare.kubectl_inspect.core.test_card_report import cards, node, on, pod
+from tests.gpushare.kubectl_inspect.core.test_card_report import build, cards, node, on, pod
 
 
 def document(form: str = JSON, units: str = "28", annotations: Any = None, *pods: Any) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from gpushare.kubectl_inspect.core.card_report import build
-from gpushare.kubectl_inspect.core.wide_table import names, wide
-from tests.gpushare.kubectl_inspect.core.test_card_report import cards, node, on, pod
+import pytest
+
+from gpushare.kubectl_inspect.core.report_text import wide
+from gpushare.manifests import Node
+from tests.gpushare.kubectl_inspect.core.test_card_report import build, cards, node, on, pod
 
 WIDE = """\
 NODE   IPADDRESS   CARD   MODEL   UUID    ALLOCATED   TOTAL   UNIT   HEALTH        PODS
@@ -24,34 +26,26 @@ def test_each_card_has_a_line() -> None:
     assert wide(reports, headers=False).count("\n") == 4
 
 
-def test_nodes_are_named_as_kubectl_takes_them() -> None:
-    """A line for each."""
-    reports, _ = build([node("a"), node("b")], [])
-
-    assert names(reports) == "node/a\nnode/b\n"
+NEWER = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}
 
 
-def test_a_node_without_cards_has_a_line_for_its_pods() -> None:
-    """Neither card nor unit is known of it."""
-    reports, _ = build([node(units="3000000", count="3000000")], [pod("a", "3", on("0"))])
+@pytest.mark.parametrize(
+    ("one", "cells"),
+    [
+        # Neither card nor unit is known of it.
+        (node(units="3000000", count="3000000"), "- - - 3 - - pending -"),
+        # The original's plugin publishes neither models nor health.
+        (node(), "0 - - 3 14 GiB ok 1"),
+        # A sick card without a reason is called sick, and one that must not be used has the node's reason.
+        (node(annotations=cards(14, 14, sick={0: ""})), "0 T4 GPU-0 3 14 GiB sick 1"),
+        (
+            node(annotations=NEWER),
+            "0 T4 GPU-0 3 14 GiB the node's GPUs are described by a newer version of gpushare 1",
+        ),
+    ],
+)
+def test_what_is_not_known_is_a_dash(one: Node, cells: str) -> None:
+    """A node without cards has a line for its pods."""
+    reports, _ = build([one], [pod("a", "3", on("0"))])
 
-    assert wide(reports, headers=False).split() == ["n", "10.0.0.1", "-", "-", "-", "3", "-", "-", "pending", "-"]
-
-
-def test_a_node_of_the_originals_plugin_has_dashes() -> None:
-    """It publishes neither models nor health."""
-    reports, _ = build([node()], [])
-
-    assert wide(reports, headers=False).split("\n")[0].split() == [
-        "n", "10.0.0.1", "0", "-", "-", "0", "14", "GiB", "ok", "0",
-    ]  # fmt: skip
-
-
-def test_a_card_that_must_not_be_used_has_the_nodes_reason() -> None:
-    """A card that is sick without a reason is called sick."""
-    newer = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}
-    refused, _ = build([node(annotations=newer)], [])
-    sick, _ = build([node(annotations=cards(14, 14, sick={0: ""}))], [])
-
-    assert "described by a newer version" in wide(refused)
-    assert wide(sick, headers=False).split("\n")[0].split()[-2:] == ["sick", "0"]
+    assert " ".join(wide(reports, headers=False).split("\n")[0].split()) == f"n 10.0.0.1 {cells}"

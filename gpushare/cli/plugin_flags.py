@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from gpushare.cli.flags import duration, flag, switch, variable
 from gpushare.errors import UsageError
-from gpushare.flags import duration, flag, switch, variable
 
 # Variables of NVIDIA's device plugin, with its meaning: see deviceplugin.core.health.
 ENV_DISABLE: Final = "DP_DISABLE_HEALTHCHECKS"

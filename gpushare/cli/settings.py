@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from gpushare import wire
+from gpushare.cli.flags import Flag, boolean, duration, flag, group, host_port, number, optional, parse, switch
+from gpushare.cli.plugin_flags import ContainerFlags, HealthFlags, UsageFlags
 from gpushare.errors import UsageError
-from gpushare.flags import Flag, boolean, duration, flag, group, host_port, number, optional, parse, switch
 from gpushare.model.quantity import MemoryUnit
-from gpushare.plugin_flags import ContainerFlags, HealthFlags, UsageFlags
 
 # LOG_LEVEL of the original, and Python's own names.
 LOG_LEVELS: Final = {

@@ -1,10 +1,10 @@
-"""Promises of gpushare.flags."""
+"""Promises of gpushare.cli.flags."""
 
 from __future__ import annotations
 
 import pytest
 
-from gpushare.flags import seconds_of
+from gpushare.cli.flags import seconds_of
 
 
 @pytest.mark.parametrize(

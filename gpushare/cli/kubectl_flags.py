@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from gpushare.cli.flags import flag, optional, seconds_of
 from gpushare.errors import UsageError
-from gpushare.flags import flag, optional, seconds_of
 
 # By the word of a type: its API group, and kubectl's short word for it.
 _TYPES: Final[Mapping[str, tuple[str, str]]] = {

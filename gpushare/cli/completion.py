@@ -1,15 +1,22 @@
-"""Completion of a command line, as kubectl asks the program ``kubectl_complete-NAME`` of a plugin for it. Pure.
+"""Completion of a command line, as kubectl asks the program ``kubectl_complete-NAME`` of a plugin for it.
 
 The answer has a line for each candidate, with what it means behind a tab, and a last one that directs the shell (cobra's protocol).
+Names of objects come from the API server, quickly or not at all.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TextIO
+from urllib.parse import quote
 
-from gpushare.flags import Flag, boolean
+from gpushare.cli.flags import Flag, boolean
+from gpushare.errors import GpushareError
+from gpushare.kube import config
+from gpushare.manifests import AnyObject
 
 NODES: Final = "nodes"
 PODS: Final = "pods"
@@ -22,6 +29,8 @@ _FILES: Final = ("filename", "kubeconfig")
 # The shell completes names of files itself, or does not.
 _USUAL: Final = 0
 _NO_FILES: Final = 4
+# The shell waits for the answer.
+_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +87,34 @@ def _value_of(one: Flag, typed: str, prefix: str = "") -> Completion:
     return Completion(
         tuple((word, "") for word in words), _OBJECTS.get(one.name, ""), typed, prefix, files=one.name in _FILES
     )
+
+
+def answer(declared: Sequence[Flag], words: Sequence[str], environment: Mapping[str, str], out: TextIO) -> int:
+    """Write the completion of the last word; the exit code. Without an API server there are no names, and no error."""
+    wanted = complete(declared, words)
+    names: list[str] = []
+    if wanted.objects:
+        with contextlib.suppress(GpushareError, OSError, TimeoutError):
+            names = asyncio.run(_names(wanted, declared, words, environment))
+    out.write(wanted.text(names))
+    return 0
+
+
+async def _names(
+    wanted: Completion, declared: Sequence[Flag], words: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
+    """Raises GpushareError and TimeoutError."""
+    files = value_given(declared, words, "kubeconfig") or environment.get("KUBECONFIG")
+    context = value_given(declared, words, "context")
+    path = f"/api/v1/{wanted.objects}"
+    if wanted.objects == PODS:
+        namespace = value_given(declared, words, "namespace") or config.default_namespace(files, context)
+        path = f"/api/v1/{NAMESPACES}/{quote(namespace, safe='')}/{PODS}"
+    client = config.connect(files, context, timeout_seconds=_SECONDS)
+    found: list[str] = []
+    try:
+        async with asyncio.timeout(_SECONDS):
+            await client.read_each(path, AnyObject, lambda one: found.append(one.metadata.name))
+    finally:
+        await client.close()
+    return found

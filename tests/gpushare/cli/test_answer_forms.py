@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpushare import answer_forms
+from gpushare.cli import answer_forms
 
 HEAD = {"apiVersion": "v1", "kind": "K"}
 

@@ -1,4 +1,4 @@
-"""Promises of the programs that kubectl asks for completion, alone and by kubectl itself."""
+"""Promises of completion: the words that may stand at the end of a command line, also as kubectl itself asks for them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from clusters.controlplane.binaries import Binaries
-from gpushare.completion_script import answer
-from gpushare.flags import flags_of
+from gpushare.cli.completion import answer, complete, value_given
+from gpushare.cli.flags import Flag, flags_of
 from gpushare.kubectl_gpushare import gpushare_completion as of_gpushare
-from gpushare.kubectl_gpushare.gpushare_arguments import ExplainArguments
+from gpushare.kubectl_gpushare.gpushare_arguments import ExplainArguments, SimulateArguments, TopArguments
 from gpushare.kubectl_inspect import inspect_completion as of_inspect
 from tests.clusters.conftest import binaries
 from tests.servers import StubApi, kubeconfig, serve
@@ -32,6 +32,64 @@ PROGRAMS = {
     "kubectl-inspect-gpushare": "kubectl_inspect.main",
     "kubectl_complete-inspect-gpushare": "kubectl_inspect.inspect_completion",
 }
+EXPLAIN = [*flags_of(ExplainArguments)]
+TOP = [*flags_of(TopArguments)]
+SIMULATE = [*flags_of(SimulateArguments)]
+NAMES = ("pod-a", "pod-b", "web")
+
+
+def lines(declared: list[Flag], *words: str) -> list[str]:
+    """The answer, with the names above as those of all objects, without what they mean."""
+    wanted = complete(declared, words)
+    return [line.partition("\t")[0] for line in wanted.text(NAMES if wanted.objects else ()).splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("declared", "words", "expected"),
+    [
+        (EXPLAIN, ["--na"], ["--namespace", ":4"]),
+        (EXPLAIN, ["pod-a", "--no"], ["--no-headers", ":4"]),
+        (EXPLAIN, ["-o", "j"], ["json", ":4"]),
+        (EXPLAIN, ["--output=y"], ["--output=yaml", ":4"]),
+        (EXPLAIN, ["po"], ["pod-a", "pod-b", ":4"]),
+        (EXPLAIN, [], [*NAMES, ":4"]),
+        (EXPLAIN, ["-n", "we"], ["web", ":4"]),
+        (EXPLAIN, ["--namespace=we"], ["--namespace=web", ":4"]),
+        (EXPLAIN, ["--no-headers", "w"], ["web", ":4"]),
+        (EXPLAIN, ["--nonsense=w"], [":4"]),
+        (EXPLAIN, ["--kubeconfig", ""], [":0"]),
+        (TOP, ["-A", ""], ["nodes", "pods", ":4"]),
+        (SIMULATE, ["-f", ""], [":0"]),
+        (SIMULATE, [""], [":4"]),
+        (SIMULATE, ["--policy", "s"], ["spread", ":4"]),
+    ],
+)
+def test_the_last_word_is_completed(declared: list[Flag], words: list[str], expected: list[str]) -> None:
+    """By the flags, by the values of one, or by names; the last line is 0 if the shell may complete files, else 4."""
+    assert lines(declared, *words) == expected
+
+
+def test_each_candidate_has_its_meaning() -> None:
+    """It stands behind a tab, as kubectl shows it."""
+    assert (
+        "--check\texit with 3 if not all pods have room, or some could not be judged\n"
+        in complete(SIMULATE, ["--ch"]).text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], None),
+        (["-n", "a"], "a"),
+        (["--namespace=a", "x"], "a"),
+        (["-n", "a", "--namespace", "b"], "b"),
+        (["-n"], None),
+    ],
+)
+def test_the_namespace_that_was_given_is_found(words: list[str], expected: str | None) -> None:
+    """The last one counts, in each spelling."""
+    assert value_given(EXPLAIN, words, "namespace") == expected
 
 
 async def answered(api: StubApi, folder: Path, *words: str) -> str:
@@ -39,7 +97,7 @@ async def answered(api: StubApi, folder: Path, *words: str) -> str:
     out = io.StringIO()
     async with serve(api) as url:
         environment = {"KUBECONFIG": kubeconfig(folder, url)}
-        assert await asyncio.to_thread(answer, [*flags_of(ExplainArguments)], words, environment, out) == 0
+        assert await asyncio.to_thread(answer, EXPLAIN, words, environment, out) == 0
     return out.getvalue()
 
 
@@ -56,7 +114,7 @@ async def test_a_refusal_or_no_server_leaves_no_names(tmp_path: Path) -> None:
     assert await answered(api, tmp_path, "") == ":4\n"
     out = io.StringIO()
     missing = {"KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}
-    assert await asyncio.to_thread(answer, [*flags_of(ExplainArguments)], [""], missing, out) == 0
+    assert await asyncio.to_thread(answer, EXPLAIN, [""], missing, out) == 0
     assert out.getvalue() == ":4\n"
 
 
