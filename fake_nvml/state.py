@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from fake_nvml import sysfs
-from fake_nvml.calls import CALLS
 from fake_nvml.core import call_faults, card_changes
 from fake_nvml.core.answers import PLACES, keys_of_field
 from fake_nvml.core.box_cards import BoxCard
@@ -246,7 +245,7 @@ class State:
         unknown function and for nonsensical numbers.
         """
         with self.mapped.writing() as content:
-            call_faults.add_fault(content, CallFault(function, card, code, seconds, count), CALLS)
+            call_faults.add_fault(content, CallFault(function, card, code, seconds, count))
 
     def faults(self) -> list[CallFault]:
         """All faults in force; if two apply to a call, the first happens."""

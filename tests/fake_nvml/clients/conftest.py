@@ -1,4 +1,4 @@
-"""A node with simulated cards for each driver and layer, and clients for it."""
+"""A node with simulated cards for each driver, and clients for it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.fake_nvml_errors import FakeNvmlError
-from fake_nvml.native.build import library_folder
 from fake_nvml.state import State
 from tests.fake_nvml.clients.nvml_client import Client, Node, NotInstallableError, install
 
@@ -31,21 +29,10 @@ def installed() -> Callable[..., Client]:
     return find
 
 
-@pytest.fixture(params=["c", "python"])
-def layer(request: pytest.FixtureRequest) -> str:
-    """How the client gets at the cards."""
-    if request.param == "c":
-        try:
-            library_folder("535")
-        except FakeNvmlError as error:
-            pytest.skip(f"no library in C here: {error}")
-    return str(request.param)
-
-
 @pytest.fixture(params=["418", "535"])
-def node(tmp_path: Path, layer: str, request: pytest.FixtureRequest) -> Node:
+def node(tmp_path: Path, request: pytest.FixtureRequest) -> Node:
     """A node of the original's day, and one of today; this process is on its second card."""
-    node = Node(tmp_path / "state", layer, str(request.param), tmp_path, os.getpid())
+    node = Node(tmp_path / "state", str(request.param), tmp_path, os.getpid())
     with State.create(node.state, Box.load("t4x2", seed="node-1", driver=node.driver)) as state:
         uuid = state.cards()[1].uuid
         state.add_process(uuid, node.pid, 1253, "trainer")

@@ -41,7 +41,6 @@ class Node:
     """Two T4s: the first idle, the second with process ``pid`` on 1253 MiB and a load of 40 percent."""
 
     state: Path
-    layer: str
     driver: str
     home: Path
     pid: int
@@ -77,13 +76,13 @@ class Node:
         }
         done = subprocess.run(
             [sys.executable, "-m", "fake_nvml.main", "exec",
-             "--layer", self.layer, "--state", str(self.state), "--",
+             "--state", str(self.state), "--",
              sys.executable, str(client.folder / "bin" / client.program), *arguments],
             env={**kept, **changed}, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr + done.stdout
-        assert f"simulated cards for {sys.executable} (layer {self.layer})" in done.stderr
+        assert f"simulated cards for {sys.executable}" in done.stderr
         return done.stdout
 
 

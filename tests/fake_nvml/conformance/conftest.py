@@ -1,5 +1,5 @@
-"""The layers that the suite runs over: the stand-in in Python and the library in C, in four driver eras, under the oldest
-and the newest pynvml; the library again under sanitizers; a real driver if there is one.
+"""The layers that the suite runs over: the library in six driver eras, under the oldest and the newest pynvml; the library
+again under sanitizers; a real driver if there is one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import pytest
 from fake_nvml.box import Box
 from fake_nvml.guard import DRIVER_FOLDER
 from fake_nvml.native.build import library_folder
-from fake_nvml.native.compiler import CompilerError
 from fake_nvml.state import State
 from tests.fake_nvml.clients.nvml_client import NotInstallableError, install
 from tests.fake_nvml.conformance.layers import OLDEST_PYNVML, REAL, SIMULATED, Layer
@@ -43,7 +42,7 @@ def start_probe(request: pytest.FixtureRequest) -> Iterator[Callable[[Layer], Pr
         def start(layer: Layer) -> Probed:
             if layer not in running:
                 pynvml = str(request.getfixturevalue("old_pynvml")) if layer.pynvml else ""
-                probed = Probed(layer.kind, pynvml, folder / str(layer), _environment(layer, folder))
+                probed = Probed(pynvml, folder / str(layer), _environment(layer, folder))
                 stack.callback(probed.close)
                 running[layer] = probed
             return running[layer]
@@ -52,19 +51,14 @@ def start_probe(request: pytest.FixtureRequest) -> Iterator[Callable[[Layer], Pr
 
 
 def _environment(layer: Layer, folder: Path) -> dict[str, str]:
-    """The variables of a process on a layer; skips if its library cannot be built."""
+    """The variables of a process on a layer."""
     plain = {key: value for key, value in os.environ.items() if key not in ("LD_LIBRARY_PATH", "FAKENVML_STATE")}
     if layer.kind == "real":
         return plain
     plain["FAKENVML_STATE"] = str(folder / str(layer))
     if layer.kind == "sanitized":
         return {**plain, **sanitized_library(layer.driver)}
-    if layer.kind == "c":
-        try:
-            plain["LD_LIBRARY_PATH"] = str(library_folder(layer.driver))
-        except CompilerError as error:
-            pytest.skip(f"no library in C: {error}")
-    return plain
+    return {**plain, "LD_LIBRARY_PATH": str(library_folder(layer.driver))}
 
 
 _SANITIZED = pytest.mark.thorough("the same library without sanitizers answers the same")

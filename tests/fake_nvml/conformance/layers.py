@@ -27,8 +27,8 @@ class Layer:
 
 
 SIMULATED = (
-    *(Layer(kind, driver) for kind in ("python", "c") for driver in DRIVERS),
-    *(Layer(kind, driver, OLDEST_PYNVML) for kind in ("python", "c") for driver in (DRIVERS[0], DRIVERS[3])),
+    *(Layer("simulated", driver) for driver in DRIVERS),
+    *(Layer("simulated", driver, OLDEST_PYNVML) for driver in (DRIVERS[0], DRIVERS[3])),
     *(Layer("sanitized", driver) for driver in (DRIVERS[0], DRIVERS[-1])),
 )
 REAL = Layer("real", "")

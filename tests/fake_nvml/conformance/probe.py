@@ -1,7 +1,6 @@
 """A program of its own that calls pynvml on request: one JSON request a line in, one JSON answer a line out.
 
-``probe.py PYNVML_FOLDER LAYER STATE``: layer "python" puts the stand-in below pynvml, any other leaves it to the loader.
-Requests:
+``probe.py PYNVML_FOLDER``; requests:
 
 * ``{"call": name, "arguments": [...]}``: a function of pynvml;
 * ``{"raw": name, "arguments": [...]}``: a C function, which answers its return code and what it wrote;
@@ -18,7 +17,6 @@ import ctypes
 import json
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 HANDLES: dict[int, Any] = {}
@@ -144,12 +142,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    folder, layer, state = sys.argv[1:]
-    sys.path[:0] = [folder] if folder else []
+    sys.path[:0] = filter(None, sys.argv[1:])
     import pynvml
 
-    if layer == "python":
-        from fake_nvml.fake_library import install
-
-        install(Path(state), on_purpose=True)
     main()

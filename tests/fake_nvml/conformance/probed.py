@@ -25,11 +25,10 @@ class CallError(Exception):
 class Probed:
     """One process with one pynvml on one library. ``state`` is what its library shows, None for a real driver's."""
 
-    def __init__(self, layer: str, pynvml_folder: str, state_path: Path, environment: Mapping[str, str]) -> None:
-        self.layer = layer
+    def __init__(self, pynvml_folder: str, state_path: Path, environment: Mapping[str, str]) -> None:
         self.state_path = state_path
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("probe.py")), pynvml_folder, layer, str(state_path)],
+            [sys.executable, str(Path(__file__).with_name("probe.py")), pynvml_folder],
             cwd=ROOT,
             env={**environment, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,

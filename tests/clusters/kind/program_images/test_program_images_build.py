@@ -92,7 +92,7 @@ def test_the_simulated_plugin_sees_the_cards_of_a_state_file(
         "import pynvml as n; n.nvmlInit(); "
         "print(n.nvmlSystemGetDriverVersion(), n.nvmlDeviceGetName(n.nvmlDeviceGetHandleByIndex(1)))"
     )
-    script = ["fake-nvml init --box t4x2 --seed a1 >/dev/null", f'fake-nvml exec --layer c -- python -c "{code}"']
+    script = ["fake-nvml init --box t4x2 --seed a1 >/dev/null", f'fake-nvml exec -- python -c "{code}"']
     words: Sequence[str] = ["--env=FAKENVML_STATE=/tmp/state", "--tmpfs=/tmp", "--entrypoint=/bin/sh"]
     done = run(environment, *words, images.device_plugin_simulated, "-c", " && ".join(script))
 
