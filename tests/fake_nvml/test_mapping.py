@@ -40,7 +40,7 @@ print("held", flush=True)
 sys.stdin.read()
 """
 
-Hold = Callable[..., "subprocess.Popen[str]"]
+Hold = Callable[..., subprocess.Popen[str]]
 
 
 def start(code: str, path: Path, *arguments: str) -> subprocess.Popen[str]:
