@@ -34,8 +34,7 @@ _LIVE_MEMORY: Final = ("free", "used")
 def record(library: Path | None) -> dict[str, Any]:
     """The cards of this node as a box file's content.
 
-    Asks the NVML library at ``library``, else the system's. Raises RecordError if there is none, or if its driver is not
-    there.
+    Asks the NVML library at ``library``, else the system's. Raises RecordError if there is none, or no driver for it.
     """
     with _pynvml(library) as pynvml:
         driver = _plain(pynvml.nvmlSystemGetDriverVersion())

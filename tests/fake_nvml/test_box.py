@@ -185,7 +185,7 @@ def test_a_bare_branch_is_one_of_its_releases(driver: str, full: str, cuda: int)
 
 @pytest.mark.parametrize("era", ERAS)
 def test_each_era_stands_between_the_lists_beside_it(era: int) -> None:
-    """An era has what both lists beside it have, and nothing that is in neither; the newest one is the list after the last."""
+    """An era has what both lists beside it have, and nothing that is in neither; the newest is the last list."""
     lists = (390, 418, 450, 460, 470, 525, 535, 550)
     older = symbols(max(read for read in lists if read <= era))
     younger = symbols(min((read for read in lists if read >= era), default=ERAS[-1]))

@@ -77,7 +77,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 def test_init_makes_the_cards_of_a_box(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints how many cards it made, for which driver, and in which file; a path on the command line wins."""
+    """The command prints count, driver and file of the cards that it made; a path on the command line wins."""
     other = tmp_path / "other"
     words = ["init", "--box", "t4x2", "--driver", "535.104.05", "--seed", "node-7", "--state", str(other)]
     assert main(words) == 0
@@ -186,7 +186,7 @@ def test_exec_within_exec_is_one_exec(path: Path) -> None:
 
 
 def test_exec_becomes_the_command(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command has the pid of ``exec``, a signal to that pid ends it, and it may change its folder before it asks."""
+    """The command has the pid of ``exec``, a signal ends it, and it may change its folder before it asks."""
     monkeypatch.chdir(tmp_path)
     main(["init", "--box", "t4x1", "--state", "here"])
     code = f"import os, signal; os.chdir('/'); {ASK}; print(os.getpid(), flush=True); signal.pause()"
@@ -244,7 +244,7 @@ def test_every_change_says_what_it_did(path: Path, capsys: pytest.CaptureFixture
 
 
 def happen(path: Path) -> None:
-    """A working card with an error, a lost one, and an idle one with an advice; and all that can be wrong with the node."""
+    """A working card with an error, a lost one, an idle one with an advice; and all that can be wrong with a node."""
     main(["init", "--seed", "node-1"])
     assert main(["process", "add", "0", "4711", "1253", "--name", "a\nb\x1b"]) == 0
     for line in (
@@ -265,9 +265,10 @@ def test_people_get_a_table(path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
     assert main(["show"]) == main(["faults"]) == 0
     assert capsys.readouterr().out == PAGE + FAULTS
-    main(["init", "--box", "none"])
+    main(["init", "--box", "a100x8"])
+    main(["set", "7", "mig", "on"])
     main(["show"])
-    assert "0 simulated cards" in capsys.readouterr().out
+    assert capsys.readouterr().out.endswith("  MIG on\n")
     main(["faults"])
     assert capsys.readouterr().out == "no faults of calls\n"
 

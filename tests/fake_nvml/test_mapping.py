@@ -1,7 +1,7 @@
-"""One state file, several processes: what one writes all see, whole, also if it is killed; and a process has its own row.
+"""One state file, several processes: what one writes all see, whole, also if it is killed; a process has its row.
 
-A process in a container writes its own row and holds a lock on it: it is seen under the pid that the reader knows, and gone
-with its end. A program on the library of CUDA is such a process.
+A process in a container writes its own row and holds a lock on it: it is seen under the pid that the reader knows,
+and gone with its end. A program on the library of CUDA is such a process.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def test_a_killed_holder_gives_its_memory_back(state: State, hold: Hold, ask: Ca
 
 
 def test_a_holder_in_a_pid_namespace_has_the_pid_outside(state: State, hold: Hold) -> None:
-    """The state shows host pids, as a driver does. Many are pid 1 in their container: a row of that pid is not theirs."""
+    """The state shows host pids, as a driver does. Many are pid 1 in their container: that row is not theirs."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("a pid namespace needs root and unshare")
     hold("unshare", "--pid", "--fork", "--kill-child")

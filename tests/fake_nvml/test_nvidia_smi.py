@@ -11,7 +11,7 @@ from fake_nvml.state import State
 
 
 def test_it_lists_the_cards_as_the_real_program(state: State) -> None:
-    """A line for each card that a container sees, or what is wrong with it. Another query is refused by 6, no driver by 9."""
+    """A line for each card that a container sees, or its error. Another query is refused by 6, no driver by 9."""
     variables = {"FAKENVML_STATE": str(state.path), "LD_LIBRARY_PATH": str(library_folder(state.driver()))}
 
     def run(*words: str, **more: str) -> tuple[int, list[str]]:

@@ -51,7 +51,7 @@ def loaded(tmp_path: Path, content: object, seed: str | None = None, driver: str
 def test_a_recorded_box_answers_as_that_box(
     state_path: Path, tmp_path: Path, ask: Ask, name: str, driver: str | None
 ) -> None:
-    """Every answer and every return code of every box that comes along is that of the recorded cards, as is a value that was set."""
+    """Every answer and return code of every box is that of the recorded cards, as is a value that was set."""
     with (
         State.create(state_path, Box.load(name, seed="node-1", driver=driver)) as state,
         state.mapped.writing() as content,
@@ -147,7 +147,7 @@ def test_another_node_with_recorded_cards_has_uuids_of_its_own(state_path: Path,
 
 
 def test_a_node_without_an_nvml_that_answers_is_refused(state_path: Path, tmp_path: Path, ask: Ask) -> None:
-    """A missing library, a missing driver and a driver that stops to answer have errors of their own; the session is closed."""
+    """A missing library or driver, and one that stops to answer, have errors of their own; the session is closed."""
     with pytest.raises(RecordError, match="no NVML to record"):
         record(tmp_path / "libnvidia-ml.so.1")
     with State.create(state_path, Box.load("t4x2", seed="node-1")) as state:

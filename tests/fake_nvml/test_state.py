@@ -115,7 +115,7 @@ def test_every_key_takes_its_largest_value(state_path: Path) -> None:
 
 
 def test_another_card_has_nothing_of_the_one_before(state: State) -> None:
-    """A card that is plugged in takes the lowest free slot; processes, faults and events of its slot are not its own."""
+    """A card that comes takes the lowest free slot; processes, faults and events of its slot are not its own."""
     first, second, third = (card.uuid for card in state.cards())
     for uuid in (first, second):
         state.add_process(uuid, 100, 500, "a" * 62 + "\udcff\xfc")
@@ -246,7 +246,7 @@ def test_device_files_are_those_of_the_given_cards(state: State) -> None:
 
 
 def test_faults_are_listed_as_they_were_asked_for(state: State) -> None:
-    """In the order in which they were added; one of the same function and card replaces the earlier one; a clearing counts them."""
+    """In the order in which they were added; one of the same function and card replaces the earlier one."""
     card = state.cards()[1].uuid
     state.add_fault("nvmlDeviceGetMemoryInfo", card=card, seconds=5)
     state.add_fault("nvmlDeviceGet*", code=4)

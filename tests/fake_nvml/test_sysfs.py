@@ -32,11 +32,6 @@ def served(state: State) -> dict[str, int]:
     return {link.name: link.lstat().st_ino for link in driver.iterdir()}
 
 
-def uuid_of(state: State, index: int) -> str:
-    """The UUID of the card with an index."""
-    return state.cards()[index].uuid
-
-
 def test_a_card_is_described_as_by_a_kernel(state: State, state_path: Path) -> None:
     """Ids and kind as in its configuration space; two neighbours are below one root, a card with a screen is a VGA controller."""
     (state_path.parent / "box.yaml").write_text(
@@ -83,7 +78,9 @@ def test_a_program_sees_the_cards_below_sys(open_folder: Path, user: int) -> Non
 
     variables = {**os.environ, "FAKENVML_LIBRARIES": str(open_folder / "libraries")}
     for option, answer in ((["--sys"], ["0x10de", "/sys/devices/system/cpu/online", str(user)]), ([], [])):
-        done = subprocess.run([*argv, *option, "--", "sh", "-c", command], cwd=ROOT, env=variables, capture_output=True, text=True)
+        done = subprocess.run(
+            [*argv, *option, "--", "sh", "-c", command], cwd=ROOT, env=variables, capture_output=True, text=True
+        )
         if user and "unshare: Operation not permitted" in done.stderr:
             pytest.skip("this kernel gives users no namespaces")
         assert done.stdout.split() == answer, done.stderr
@@ -95,19 +92,6 @@ def test_a_kernel_that_refuses_is_an_error(state: State, monkeypatch: pytest.Mon
 
     with pytest.raises(StateError, match="cannot be mounted at /sys: unshare: .*; run as root, or where users"):
         mount(folder_of(state.path))
-
-
-def test_card_that_is_put_back_is_another_link_each_time(state: State) -> None:
-    """A card that is put back gets another inode, although a file system gives a freed inode to the next file."""
-    first, seen = uuid_of(state, 0), []
-    for _ in range(4):
-        before = served(state)
-        state.remove_card(first)
-        (gone,) = before.keys() - served(state).keys()
-        seen.append(before[gone])
-        state.add_card("t4", uuid=first)
-
-    assert len(set(seen)) == 4
 
 
 @pytest.mark.parametrize("start", ["reboot", "init", "init after the file was deleted"])

@@ -17,7 +17,6 @@ from fake_nvml.state import State
 from tests.fake_nvml.conformance.calls import DRIVERS, REAL, shut_down
 
 
-
 @pytest.fixture(params=DRIVERS)
 def driver(request: pytest.FixtureRequest) -> str:
     """A driver of each era."""
@@ -53,7 +52,7 @@ def nvml(state: State) -> None:
 
 @pytest.fixture
 def any_nvml(request: pytest.FixtureRequest, driver: str) -> Iterator[None]:
-    """pynvml on any cards, real ones too, initialised: for tests that change nothing and have ``ANY`` as their drivers."""
+    """pynvml on any cards, real ones too, initialised: for tests that change nothing."""
     if driver != REAL:
         request.getfixturevalue("state")
     elif not DRIVER_FOLDER.exists():

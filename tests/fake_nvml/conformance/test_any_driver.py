@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.parametrize("driver", [*DRIVERS, REAL], indirect=True)
 
 
 def test_nothing_answers_before_init_and_after_the_last_shutdown() -> None:
-    """The library counts calls of nvmlInit, and answers until nvmlShutdown was called as often. Codes have texts at any time."""
+    """The library answers until nvmlShutdown was called as often as nvmlInit. Codes have texts at any time."""
     pynvml.nvmlInit()
     pynvml.nvmlShutdown()
     assert pynvml.nvmlDeviceGetCount() > 0
@@ -91,7 +91,7 @@ def test_a_text_that_does_not_fit_is_not_cut() -> None:
 
 
 def test_an_event_set_without_events_times_out() -> None:
-    """Immediately if the wait has no time, else not before the time that was asked for. A bit that no event has is refused."""
+    """Immediately if the wait has no time, else not before its time. A bit that no event has is refused."""
     events = pynvml.nvmlEventSetCreate()
     pynvml.nvmlDeviceRegisterEvents(cards()[0], XID, events)
 

@@ -107,7 +107,7 @@ def test_call_without_a_handle_meets_faults_of_any_card_only(state: State) -> No
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_state_that_may_only_be_read_is_read(state: State) -> None:
-    """As from a read-only mount, also after a writer died half way. Such a library cannot count, so a fault is for ever."""
+    """Also after a writer died half way. A library that may not write cannot count, so a fault is for ever."""
     shut_down()
     os.seteuid(NOBODY)
     try:

@@ -32,7 +32,7 @@ MIB = 1024 * 1024
 
 
 def test_it_says_what_the_box_says(state: State, driver: str) -> None:
-    """Names, ids and capabilities are those of the box's cards; what no card answers is not supported, and not absent."""
+    """Names, ids and capabilities are those of the box's cards; a call without an answer is not supported."""
     first, second, geforce = cards()
 
     assert pynvml.nvmlSystemGetDriverVersion() == driver
@@ -99,7 +99,7 @@ def test_mig_is_a_mode_without_slices(state: State, tmp_path: Path) -> None:
     state.set_value(state.cards()[0].uuid, "mig", "on")
 
     assert list(pynvml.nvmlDeviceGetMigMode(card)) == [1, 1]
-    assert (pynvml.nvmlDeviceGetMaxMigDeviceCount(card), pynvml.nvmlDeviceIsMigDeviceHandle(card)) == (7, 0)
+    assert (pynvml.nvmlDeviceGetMaxMigDeviceCount(card), pynvml.nvmlDeviceIsMigDeviceHandle(card).value) == (7, 0)
     assert code(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, card, 0) == NOT_FOUND
 
 
@@ -125,7 +125,7 @@ def test_process_lists_have_a_size(state: State, branch: int) -> None:
 
 
 def test_a_removed_card_is_lost_until_init_and_then_not_listed(state: State) -> None:
-    """The others move up with the next init; a card in the place of another has its handle, and a new one comes last."""
+    """The others move up with the next init; a card in the place of another has its handle."""
     first, second, third = cards()
     uuids = [card.uuid for card in state.cards()]
     state.remove_card(uuids[1])

@@ -149,7 +149,7 @@ take(5), take(5)
 codes += [call("cuInit", 1), call("cuDeviceGet", byref(c_int()), 2), call("cuCtxDestroy_v2", None)]
 show(codes + [call("cuCtxDestroy_v2", c_void_p(1)), call("cuMemAlloc_v2", byref(c_uint64()), c_size_t(5))])
 """
-    variables = {"FAKENVML_STATE": str(cards.path), "PATH": os.environ["PATH"], **sanitized_library("580.65.06")}
+    variables = {"FAKENVML_STATE": str(cards.path), "PATH": os.environ["PATH"], **sanitized_library()}
     codes = answer(variables, code)
 
     assert 0 not in codes[:-2]

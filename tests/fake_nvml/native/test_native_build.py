@@ -53,7 +53,7 @@ def test_the_source_has_no_warnings(tmp_path: Path) -> None:
 
 
 def test_a_second_build_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiler here only notes that it was called, and makes an empty file of each output. Other sources are another build."""
+    """The compiler here only notes its calls, and makes an empty file of each output. Other sources are another build."""
     environment = recording_compiler(tmp_path)
 
     first = ensure(environment)
@@ -91,7 +91,7 @@ def test_a_build_that_another_process_finished_first_is_taken(tmp_path: Path, mo
 
 
 def test_the_cache_is_the_users_unless_set(tmp_path: Path) -> None:
-    """The home folder's `.cache` if no variable names another folder; one that cannot be written is named with the variable."""
+    """The home folder's `.cache` if no variable names another; one that cannot be written is named with the variable."""
     home = str(tmp_path)
 
     assert build.cache_folder({"HOME": home}) == tmp_path / ".cache/gpushare/fake-nvml"
@@ -112,7 +112,7 @@ def test_libraries_that_lie_ready_are_taken_without_a_compiler(built: Path, tmp_
 
 
 def test_the_users_compiler_is_before_the_systems_and_zig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CC may have options; then comes the path, then the Python package of zig; without any the error names what to install."""
+    """CC may have options; then comes the path, then the package of zig; without any the error names what to install."""
     path = {"PATH": str(tmp_path)}
     real = PathFinder.find_spec
 
