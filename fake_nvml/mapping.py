@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from fake_nvml.core.layout import FREE, MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Process, StateFile, as_text
+from fake_nvml.core.layout import FREE, MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Process, StateFile
 from fake_nvml.fake_nvml_errors import StateError
 
 # Attempts of a reader to meet no writer, before it queues behind them.
@@ -39,7 +39,6 @@ class MappedState:
     def __init__(self, path: Path, descriptor: int, *, writable: bool) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._writable = writable
         # flock excludes other open files, not other threads on this one.
         self._mutex = threading.Lock()
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
@@ -56,11 +55,6 @@ class MappedState:
         except BaseException:
             os.close(descriptor)
             raise
-
-    @property
-    def writable(self) -> bool:
-        """Whether this process may change the state."""
-        return self._writable
 
     def close(self) -> None:
         """Unmap. Nothing changes for other processes. May be called again."""
@@ -82,10 +76,6 @@ class MappedState:
             else:
                 row.pid = pid
         return content
-
-    def driver(self) -> str:
-        """The driver's version."""
-        return as_text(self.read().header.driver)
 
     def _copy(self) -> StateFile:
         self._check_open()

@@ -23,7 +23,7 @@ from fake_nvml.core.box_cards import BoxCard
 from fake_nvml.core.call_faults import CallFault
 from fake_nvml.core.card_state import CardState, card_states
 from fake_nvml.core.fill import MIB, fill
-from fake_nvml.core.layout import COMPUTE, FREE, HEALTHY, LOST, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
+from fake_nvml.core.layout import COMPUTE, FREE, HEALTHY, LOST, UNKNOWN32, UNKNOWN64, Process, StateFile, as_text, blank
 from fake_nvml.core.records import device_files, find_process, free_bytes, free_row, other_bytes, set_missing, slot_of
 from fake_nvml.core.returns import Code
 from fake_nvml.core.values import PENDING, parse_value
@@ -100,7 +100,7 @@ class State:
 
     def driver(self) -> str:
         """The driver's version."""
-        return self.mapped.driver()
+        return as_text(self.read().header.driver)
 
     def cards(self) -> list[CardState]:
         """All cards in NVML's order, lost ones too."""
