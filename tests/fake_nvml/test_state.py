@@ -71,9 +71,9 @@ def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
     for used in ("999", "15080"):
         with pytest.raises(StateError, match=f"{text} {used}$"):
             state.set_value(uuid, "memory-used", used)
-    for used in (1000, 15079):
-        state.set_value(uuid, "memory-used", str(used))
-        assert state.cards()[0].used_mib == used
+    for used in ("1000", "15079"):
+        state.set_value(uuid, "memory-used", used)
+        assert state.cards()[0].used_mib == int(used)
 
 
 @pytest.mark.parametrize(
