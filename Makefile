@@ -25,9 +25,12 @@ define SET_UP
 	@echo "setting up $(VENV): $(2) (once, about $(3))"; \
 	begun=$$SECONDS; (while sleep 5; do echo "  setting up: $$((SECONDS - begun)) s"; done) & trap "kill $$! 2>/dev/null" EXIT; \
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
-	$(call LOCKED,build); $(call LOCKED,$(1)); $(OWN); \
+	$(call LOCKED,build); $(call LOCKED,$(1) $(COMPILER)); $(OWN); \
+	$(if $(COMPILER),$(BIN)/python -m fake_nvml.native.build >/dev/null;) \
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib
 endef
+# The simulated cards are a library in C: on a machine without a compiler it is built here, by one that is a wheel.
+COMPILER := $(if $(shell command -v cc gcc clang),,compiler)
 # One after the other: an older installation of the first has a file of the second, and takes it away.
 OWN = $(foreach folder,. ./fake_nvml,$(PIP) install --no-deps --no-build-isolation --no-compile --editable $(folder) &&) true
 # The tests start hundreds of processes. If the environment forbids bytecode, each would compile its sources again, and each worker the tests.

@@ -17,8 +17,7 @@ from clusters.targets import Target
 from fake_nvml import sysfs
 from fake_nvml.box import Box
 from fake_nvml.fake_nvml_errors import FakeNvmlError
-from fake_nvml.loader import child_environment
-from fake_nvml.native.build import library_folder
+from fake_nvml.main import environment_with_cards
 from fake_nvml.show import as_data
 from fake_nvml.state import State
 
@@ -72,11 +71,7 @@ class SimulatedNode:
         Raises ClusterError.
         """
         try:
-            with State.open(self.state_file) as state:
-                driver = state.driver()
-            return child_environment("auto", self.state_file, environment, lambda: library_folder(driver, environment))[
-                0
-            ]
+            return environment_with_cards(self.state_file, environment)
         except FakeNvmlError as error:
             raise ClusterError(f"the cards of {self.name}: {error}") from error
 

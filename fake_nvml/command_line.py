@@ -11,7 +11,6 @@ from fake_nvml.box import box_names
 from fake_nvml.core.records import FILES_TO_MISS
 from fake_nvml.core.values import KEYS
 from fake_nvml.guard import DEFAULT_STATE, STATE_VARIABLE
-from fake_nvml.loader import LAYERS
 from fake_nvml.show import FORMATS
 
 _EPILOG: Final = (
@@ -124,14 +123,7 @@ def _add_programs(command: _Command) -> None:
     run = command(
         "exec",
         "Run a program on the simulated cards; it takes this command's place, pid and exit code.",
-        usage="fake-nvml exec [--state PATH] [--layer auto|c|python] [--sys] -- CMD [ARG ...]",
-    )
-    run.add_argument(
-        "--layer",
-        choices=LAYERS,
-        default="auto",
-        help="c: the library in C, for any program; python: a hook below pynvml, without a compiler; "
-        "auto: c where it can be built (default)",
+        usage="fake-nvml exec [--state PATH] [--sys] -- CMD [ARG ...]",
     )
     run.add_argument(
         "--sys", action="store_true", help="it sees the simulated cards below /sys, too; needs root or user namespaces"

@@ -23,10 +23,6 @@ class RealDriverError(FakeNvmlError):
     """This machine has a real driver, and ``FAKENVML_STATE`` does not ask for simulated cards explicitly."""
 
 
-class LayerError(FakeNvmlError):
-    """The layer of ``fake-nvml exec`` that was asked for cannot be used on this machine."""
-
-
 class ScenarioError(FakeNvmlError):
     """A scenario that cannot be read, or a step of it that cannot be done."""
 

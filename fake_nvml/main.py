@@ -6,7 +6,6 @@ Exit codes: 0 good, 1 failed, 2 usage, 130 after Ctrl-C; ``exec`` becomes the co
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
 import time
@@ -21,14 +20,15 @@ from fake_nvml.box import Box
 from fake_nvml.changes import change
 from fake_nvml.command_line import parse
 from fake_nvml.core.card_table import fault_table
-from fake_nvml.fake_nvml_errors import FakeNvmlError, LayerError, RecordError, StateError
+from fake_nvml.fake_nvml_errors import FakeNvmlError, RecordError, StateError
 from fake_nvml.guard import DEFAULT_STATE, DRIVER_FOLDER, STATE_VARIABLE, check_real_driver
-from fake_nvml.loader import child_environment
+from fake_nvml.native.build import LIBRARY, library_folder
 from fake_nvml.recording import record
 from fake_nvml.show import render, watch
 from fake_nvml.state import State
 
 _INTERRUPTED = 130
+_LIBRARIES = "LD_LIBRARY_PATH"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, environment: Mapping[str, str], *, driver
     if arguments.command == "exec":
         return _exec(path, arguments, environment)
     if arguments.command == "record":
-        return _record(path if arguments.state or variable else None, arguments)
+        return _record(path if arguments.state or variable else None, arguments, environment)
     with State.open(path) as state:
         if arguments.command == "show":
             return _show(state, arguments)
@@ -88,8 +88,14 @@ def _show(state: State, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _record(state: Path | None, arguments: argparse.Namespace) -> int:
-    content = record(state=state, library=None if arguments.library is None else Path(arguments.library))
+def _record(path: Path | None, arguments: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    library = None if arguments.library is None else Path(arguments.library)
+    if path is not None and library is None:
+        with State.open(path) as state:
+            library = library_folder(state.driver(), environment) / LIBRARY
+        # The library reads it, in this process.
+        os.environ[STATE_VARIABLE] = str(path)  # noqa: TID251  # a program's own main
+    content = record(library)
     page = f"# Written by fake-nvml record.\n{yaml.safe_dump(content, sort_keys=False)}"
     kind = "simulated" if content["simulated"] else "real"
     if arguments.output is None:
@@ -114,29 +120,31 @@ def _run(state: State, path: Path) -> int:
     return 0
 
 
-def _exec(path: Path, arguments: argparse.Namespace, environment: Mapping[str, str]) -> int:
-    """Become the command: its pid is this one's, and signals reach it directly."""
+def environment_with_cards(path: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which a program finds the cards of a state file, under the library of their present driver.
+
+    Raises FakeNvmlError.
+    """
     with State.open(path) as state:
         driver = state.driver()
+    # The library is first in the loader's path, so that any program finds it, in whatever language.
+    known = filter(None, environment.get(_LIBRARIES, "").split(os.pathsep))
+    libraries = os.pathsep.join(dict.fromkeys([str(library_folder(driver, environment)), *known]))
+    return {**environment, STATE_VARIABLE: str(path.absolute()), _LIBRARIES: libraries}
+
+
+def _exec(path: Path, arguments: argparse.Namespace, environment: Mapping[str, str]) -> int:
+    """Become the command: its pid is this one's, and signals reach it directly."""
     if arguments.sys:
         sysfs.mount(sysfs.folder_of(path))
-    child, layer = child_environment(arguments.layer, path, environment, lambda: _library_folder(driver, environment))
+    child = environment_with_cards(path, environment)
     command = arguments.argv
-    sys.stderr.write(f"fake-nvml: simulated cards for {command[0]} (layer {layer})\n")
+    sys.stderr.write(f"fake-nvml: simulated cards for {command[0]}\n")
     sys.stderr.flush()
     try:
         os.execvpe(command[0], list(command), child)  # noqa: S606  # no shell is the point
     except OSError as error:
         raise StateError(f"cannot run {command[0]}: {error.strerror}") from error
-
-
-def _library_folder(driver: str, environment: Mapping[str, str]) -> Path:
-    try:
-        build = importlib.import_module("fake_nvml.native.build")  # the other commands need none of it
-    except ImportError as error:
-        raise LayerError(f"the library in C is not part of this installation ({error}); use --layer python") from error
-    folder: Path = build.library_folder(driver, environment)
-    return folder
 
 
 if __name__ == "__main__":

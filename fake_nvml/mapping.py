@@ -7,21 +7,19 @@ On processors with a weaker store order than x86 a reader may, rarely, see a wri
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import mmap
 import os
-import platform
 import struct
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
-from fake_nvml.core.layout import FREE, MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Header, Process, StateFile, as_text
+from fake_nvml.core.layout import FREE, MAGIC, SEQUENCE_OFFSET, SIZE, VERSION, Process, StateFile
 from fake_nvml.fake_nvml_errors import StateError
 
 # Attempts of a reader to meet no writer, before it queues behind them.
@@ -33,9 +31,6 @@ _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _PREFIX = struct.Struct("<8sII")
 # struct flock: type, whence (from the start), start, length, pid.
 _FLOCK = struct.Struct("@hhqqi4x")
-# Linux numbers the system call futex by processor; without it a library in C looks again after 50 ms.
-_FUTEX: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "ppc64le": 221, "s390x": 238}.get(platform.machine())
-_FUTEX_WAKE, _ALL = 1, 2**31 - 1
 
 
 class MappedState:
@@ -44,7 +39,6 @@ class MappedState:
     def __init__(self, path: Path, descriptor: int, *, writable: bool) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._writable = writable
         # flock excludes other open files, not other threads on this one.
         self._mutex = threading.Lock()
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
@@ -61,11 +55,6 @@ class MappedState:
         except BaseException:
             os.close(descriptor)
             raise
-
-    @property
-    def writable(self) -> bool:
-        """Whether this process may change the state."""
-        return self._writable
 
     def close(self) -> None:
         """Unmap. Nothing changes for other processes. May be called again."""
@@ -87,10 +76,6 @@ class MappedState:
             else:
                 row.pid = pid
         return content
-
-    def driver(self) -> str:
-        """The driver's version."""
-        return as_text(self.read().header.driver)
 
     def _copy(self) -> StateFile:
         self._check_open()
@@ -122,7 +107,6 @@ class MappedState:
             finally:
                 content.header.wake = (content.header.wake + 1) % 2**32
                 content.header.sequence += 1
-        _wake_all(ctypes.addressof(content.header) + Header.wake.offset)
 
     @contextlib.contextmanager
     def _locked(self, kind: int) -> Iterator[None]:
@@ -152,14 +136,6 @@ class MappedState:
     def _check_open(self) -> None:
         if self._descriptor < 0:
             raise StateError(f"{self.path} was closed by this program")
-
-
-def _wake_all(address: int) -> None:
-    """Wake the threads, in any process, that sleep on a number in the mapping, as the library in C does in a wait."""
-    call = getattr(ctypes.CDLL(None), "syscall", None)
-    if call is not None and _FUTEX is not None:
-        number, operation, most = ctypes.c_long(_FUTEX), ctypes.c_int(_FUTEX_WAKE), ctypes.c_int(_ALL)
-        call(number, ctypes.c_void_p(address), operation, most, None, None, ctypes.c_int(0))
 
 
 def create_file(path: Path, content: StateFile) -> bool:

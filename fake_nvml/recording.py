@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from fake_nvml.core.c_source import MARKER
 from fake_nvml.core.returns import Code, code_name
-from fake_nvml.fake_library import Library, install
 from fake_nvml.fake_nvml_errors import RecordError
 from fake_nvml.recorded_calls import CARD_CALLS, SYSTEM_CALLS, NotAskedError
 
-# Exported by the simulated library in C, and by no other.
-_MARK = "fakenvml_version"
 # Answers that a card gives differently at each question, or while it is used. Simulated cards with a recording begin idle.
 _LIVE: Final = (
     "UtilizationRates",
@@ -33,26 +31,24 @@ _LIVE: Final = (
 _LIVE_MEMORY: Final = ("free", "used")
 
 
-def record(*, state: Path | None, library: Path | None) -> dict[str, Any]:
+def record(library: Path | None) -> dict[str, Any]:
     """The cards of this node as a box file's content.
 
-    Asks the NVML library at ``library``, else the simulated cards of ``state``, else the system's library. Raises
-    RecordError if there is none, or if its driver is not there.
+    Asks the NVML library at ``library``, else the system's. Raises RecordError if there is none, or no driver for it.
     """
-    with _pynvml(state, library) as pynvml:
+    with _pynvml(library) as pynvml:
         driver = _plain(pynvml.nvmlSystemGetDriverVersion())
-        simulated = isinstance(pynvml.nvmlLib, Library) or hasattr(pynvml.nvmlLib, _MARK)
         count = pynvml.nvmlDeviceGetCount()
         return {
             "driver": driver,
-            "simulated": simulated,
+            "simulated": hasattr(pynvml.nvmlLib, MARKER),
             "system": {name: _answer(pynvml, ask, pynvml) for name, ask in SYSTEM_CALLS.items()},
             "cards": [{"recorded": _card(pynvml, index)} for index in range(count)],
         }
 
 
 @contextlib.contextmanager
-def _pynvml(state: Path | None, library: Path | None) -> Iterator[Any]:
+def _pynvml(library: Path | None) -> Iterator[Any]:
     try:
         pynvml: Any = importlib.import_module("pynvml")
     except ImportError as error:
@@ -60,8 +56,8 @@ def _pynvml(state: Path | None, library: Path | None) -> Iterator[Any]:
     try:
         if library is not None:
             pynvml.nvmlLib = ctypes.CDLL(str(library))
-        elif state is not None:
-            install(state, on_purpose=True)
+            # pynvml keeps each function that it once looked up.
+            pynvml._nvmlGetFunctionPointer_cache.clear()
         pynvml.nvmlInit()
     except (OSError, pynvml.NVMLError) as error:
         raise RecordError(f"no NVML to record: {error}") from error

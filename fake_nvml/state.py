@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from fake_nvml import sysfs
-from fake_nvml.calls import CALLS
 from fake_nvml.core import call_faults, card_changes
 from fake_nvml.core.answers import PLACES, keys_of_field
 from fake_nvml.core.box_cards import BoxCard
 from fake_nvml.core.call_faults import CallFault
 from fake_nvml.core.card_state import CardState, card_states
 from fake_nvml.core.fill import MIB, fill
-from fake_nvml.core.layout import COMPUTE, FREE, HEALTHY, LOST, UNKNOWN32, UNKNOWN64, Process, StateFile, blank
+from fake_nvml.core.layout import COMPUTE, FREE, HEALTHY, LOST, UNKNOWN32, UNKNOWN64, Process, StateFile, as_text, blank
 from fake_nvml.core.records import device_files, find_process, free_bytes, free_row, other_bytes, set_missing, slot_of
 from fake_nvml.core.returns import Code
 from fake_nvml.core.values import PENDING, parse_value
@@ -101,7 +100,7 @@ class State:
 
     def driver(self) -> str:
         """The driver's version."""
-        return self.mapped.driver()
+        return as_text(self.read().header.driver)
 
     def cards(self) -> list[CardState]:
         """All cards in NVML's order, lost ones too."""
@@ -246,7 +245,7 @@ class State:
         unknown function and for nonsensical numbers.
         """
         with self.mapped.writing() as content:
-            call_faults.add_fault(content, CallFault(function, card, code, seconds, count), CALLS)
+            call_faults.add_fault(content, CallFault(function, card, code, seconds, count))
 
     def faults(self) -> list[CallFault]:
         """All faults in force; if two apply to a call, the first happens."""

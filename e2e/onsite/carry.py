@@ -16,8 +16,8 @@ from e2e.site import SiteError
 
 _HELP: Final = "make a folder to carry to a GPU machine without a network; FOLDER/run there is `python -m e2e machine`"
 _CHECKOUT: Final = Path(__file__).parents[2]
-# The lists of .ci/constraints that the cases need.
-_LISTS: Final = ("build", "product", "cluster", "harness")
+# The lists of .ci/constraints that the cases need; the compiler builds the cards that a recording is replayed on.
+_LISTS: Final = ("build", "compiler", "product", "cluster", "harness")
 _HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
 _RUN: Final = """#!/bin/sh
 # Set the checkout up from the wheels beside it, and judge this machine's cards. Needs Python {version}.

@@ -1,4 +1,4 @@
-"""Tables of the functions that answer straight from a card's record; the libraries in Python and in C are made of them.
+"""Tables of the functions that answer straight from a card's record; the library in C is made of them.
 
 A key is a function's name, or its name and the word of what it was asked for (``nvmlDeviceGetClockInfo memory``). A record
 keeps a return code for each key (``refused``): 0, or what the function answers instead.
@@ -86,7 +86,7 @@ TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {"nvmlDeviceGetName": "name", "nvmlDeviceGetUUID": "uuid", "nvmlDeviceGetSerial": "serial"}
 )
 
-# Functions that are written out in each library -> the fields that they answer and that ``fake-nvml set`` changes.
+# Functions that are written out in the library -> the fields that they answer and that ``fake-nvml set`` changes.
 _FIELDS: Final = {
     "nvmlDeviceGetTemperatureV": ("temperature",),
     "nvmlDeviceGetUtilizationRates": ("utilization", "memory_utilization"),
@@ -96,7 +96,7 @@ OF_NVLINKS: Final = tuple(
     f"nvmlDeviceGetNvLink{name}"
     for name in ("State", "Capability", "RemoteDeviceType", "RemotePciInfo", "RemotePciInfo_v2")
 )
-# Functions that are written out in each library, and may be refused too.
+# Functions that are written out in the library, and may be refused too.
 _WRITTEN_OUT: Final = (
     *("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByUUID"),
     *("nvmlDeviceGetHandleBySerial", "nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetHandleByPciBusId_v2"),
@@ -144,6 +144,17 @@ PLACES: Final[Mapping[str, int]] = MappingProxyType({key: place for place, key i
 def function_of(key: str) -> str:
     """The function that a key is of."""
     return key.partition(" ")[0]
+
+
+# All functions that the library answers; those that no card refuses have no key.
+FUNCTIONS: Final = frozenset(
+    {
+        *(function_of(key) for key in KEYS),
+        *("nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown", "nvmlErrorString"),
+        *("nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetCount_v2"),
+        *("nvmlEventSetFree", "nvmlEventSetWait", "nvmlEventSetWait_v2"),
+    }
+)
 
 
 def unversioned(key: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from fake_nvml.core import layout, returns
-from fake_nvml.core.answers import CHOSEN, KEYS, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
+from fake_nvml.core.answers import CHOSEN, FUNCTIONS, KEYS, PLAIN, RECOVERY_ACTION, TEXTS, TOLD_MORE, Answer
 from fake_nvml.core.drivers import complete, cuda_version
 from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE, symbols
 
@@ -43,9 +43,9 @@ def header() -> str:
     return "\n".join(parts) + "\n"
 
 
-def stubs(answered: Collection[str]) -> str:
-    """``stubs.c``: a function that answers NOT_SUPPORTED for each of a real library that is not ``answered``."""
-    names = sorted(frozenset().union(*map(symbols, ERAS)).difference(answered))
+def stubs() -> str:
+    """``stubs.c``: a function that answers NOT_SUPPORTED for each of a real library that the library does not answer."""
+    names = sorted(frozenset().union(*map(symbols, ERAS)) - FUNCTIONS)
     lines = [f'int {name}(void);\nint {name}(void) {{ return fakenvml_not_supported("{name}"); }}' for name in names]
     return "\n".join(["int fakenvml_not_supported(const char *function);", *lines]) + "\n"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 
+from fake_nvml.core.answers import FUNCTIONS
 from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile, as_text
 from fake_nvml.core.records import slot_of
 from fake_nvml.core.returns import CODES, Code
@@ -42,12 +42,12 @@ def parse_code(text: str) -> int:
     return code
 
 
-def add_fault(content: StateFile, fault: CallFault, functions: Collection[str]) -> None:
-    """Put a fault in force, in a writer; one of the same function and card is replaced. ``functions``: what a library answers.
+def add_fault(content: StateFile, fault: CallFault) -> None:
+    """Put a fault in force, in a writer; one of the same function and card is replaced.
 
     Raises StateError, before any change, for an unknown function or card, nonsensical numbers, and a full table.
     """
-    _check_function(fault.function, functions)
+    _check_function(fault.function)
     if not 0 <= fault.seconds <= _MOST_SECONDS:
         raise StateError(f"a call is slow by 0 to {_MOST_SECONDS} seconds, not {fault.seconds:g}")
     if fault.count is not None and not 0 < fault.count < FOR_EVER:
@@ -67,24 +67,24 @@ def add_fault(content: StateFile, fault: CallFault, functions: Collection[str]) 
 
 def call_faults(content: StateFile) -> list[CallFault]:
     """All faults in force; if two apply to a call, the first one happens."""
-    return [_fault(content, row) for row in content.faults if in_force(row)]
+    return [_fault(content, row) for row in content.faults if _in_force(row)]
 
 
 def clear_faults(content: StateFile) -> int:
     """No call is slow or fails any more, in a writer; answers how many faults there were."""
     cleared = 0
     for row in content.faults:
-        cleared += in_force(row)
+        cleared += _in_force(row)
         row.used = 0
     return cleared
 
 
-def in_force(fault: Fault) -> bool:
+def _in_force(fault: Fault) -> bool:
     """Whether a row holds a fault that still applies; a writer may take any other row."""
     return bool(fault.used == 1 and fault.count != 0)
 
 
-def names(pattern: str, function: str) -> bool:
+def _names(pattern: str, function: str) -> bool:
     """Whether a row's ``function`` means this C function: the same name, any version of it, or a beginning with ``*``."""
     if function == _NEVER_FAILS:
         return False
@@ -93,41 +93,22 @@ def names(pattern: str, function: str) -> bool:
     return function == pattern or (function.startswith(pattern) and bool(_VERSION.fullmatch(function[len(pattern) :])))
 
 
-def find(content: StateFile, function: str, slot: int | None) -> Fault | None:
-    """The first row that applies to a call about the card in ``slot`` (None: about no card)."""
-    return next((row for row in content.faults if _applies(row, function, slot)), None)
-
-
-def wear(fault: Fault) -> None:
-    """Count one call, in a writer: the last one ends the fault."""
-    if fault.count == FOR_EVER:
-        return
-    fault.count -= 1
-    if fault.count == 0:
-        fault.used = 0
-
-
-def _applies(fault: Fault, function: str, slot: int | None) -> bool:
-    is_about = fault.card in (UNKNOWN32, slot)
-    return in_force(fault) and is_about and names(as_text(fault.function), function)
-
-
-def _check_function(pattern: str, functions: Collection[str]) -> None:
-    """Raise StateError if a fault's function names none that a library answers, so that a typo shows."""
+def _check_function(pattern: str) -> None:
+    """Raise StateError if a fault's function names none that the library answers, so that a typo shows."""
     if not _PATTERN.fullmatch(pattern):
         raise StateError(
             f"{pattern!r} is no function; write C's name, as nvmlDeviceGetMemoryInfo, or a beginning and *"
         )
-    if not any(names(pattern, function) for function in functions):
-        close = difflib.get_close_matches(pattern, functions)
+    if not any(_names(pattern, function) for function in FUNCTIONS):
+        close = difflib.get_close_matches(pattern, FUNCTIONS)
         hint = f"; is it {' or '.join(close)}?" if close else ""
         raise StateError(f"no function {pattern!r} that cards answer{hint}")
 
 
 def _row_for(content: StateFile, function: bytes, slot: int) -> Fault:
     """The row of the same function and card, else the first that is free."""
-    used = (row for row in content.faults if in_force(row) and row.function == function and row.card == slot)
-    free = (row for row in content.faults if not in_force(row))
+    used = (row for row in content.faults if _in_force(row) and row.function == function and row.card == slot)
+    free = (row for row in content.faults if not _in_force(row))
     row: Fault | None = next(used, None) or next(free, None)
     if row is None:
         raise StateError(f"no room for another fault: {FAULTS} are there; fake-nvml faults clear")

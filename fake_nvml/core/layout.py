@@ -90,7 +90,7 @@ class Header(ctypes.LittleEndianStructure):
         ("sequence", _u64),
         ("generation", _u64),
         ("next_event", _u64),
-        ("wake", _u32),  # changes with every write: what a library in C waits on (futex)
+        ("wake", _u32),  # changes with every write: what the library waits on (futex); a writer in C wakes it
         ("card_count", _u32),
         ("cuda", _u32),
         ("init_return", _u32),  # what nvmlInit answers; 0 is success

@@ -1,4 +1,4 @@
-"""NVML's own numbers that both libraries use: return codes, struct versions, bits of events, field ids, architectures.
+"""NVML's own numbers: return codes, struct versions, bits of events, field ids, architectures.
 
 The texts of return codes, as nvmlErrorString gives them, are those of the real libraries of ``symbols.txt``.
 """
@@ -102,20 +102,6 @@ class Code(IntEnum):
 CODES: Final = {code.name: int(code) for code in Code}
 
 
-def text_of(code: int, branch: int) -> str:
-    """The text that nvmlErrorString of a driver branch answers."""
-    known = Code(code) if code in CODES.values() else Code.UNKNOWN
-    return known.text if branch >= known.since else UNKNOWN_TEXT
-
-
 def code_name(code: int) -> str:
     """NVML's name of a return code, the number if it has none."""
     return Code(code).name if code in CODES.values() else str(code)
-
-
-class ReturnCodeError(Exception):
-    """Ends a call with a code other than SUCCESS. Never leaves the library."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code_name(code))
-        self.code = code

@@ -7,5 +7,5 @@ the user's cache.
 ``libcuda.so.1`` beside it simulates as much of CUDA as takes memory: ``cuda.c`` on ``held.c``, by which a process holds memory of
 a card. ``place.c`` (where the state is) and ``visible.c`` (which cards a container sees) are parts of both.
 
-Membership rule: only what the C libraries are made of. The rest of the package never needs it.
+Membership rule: only what the C libraries are made of.
 """

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from fake_nvml.calls import CALLS
 from fake_nvml.core.c_source import answers, era_header, header, stubs, version_script
 from fake_nvml.core.drivers import branch, complete
 from fake_nvml.eras import ERAS, era_of
@@ -80,9 +79,9 @@ def ensure(environment: Mapping[str, str]) -> Path:
     """The folder of all eras' folders, built if it is missing. Raises CompilerError."""
     compiler, sources = find_compiler(environment), source_files()
     target = cache_folder(environment) / _digest(compiler, sources)
-    if target.is_dir():
-        return target
     try:
+        if target.is_dir():
+            return target
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as draft:
             done = Path(draft) / "done"
@@ -98,7 +97,7 @@ def ensure(environment: Mapping[str, str]) -> Path:
 def source_files() -> dict[str, str]:
     """All source files by name: those in C, and what is generated around them."""
     written = {path.name: path.read_text(encoding="utf-8") for path in sorted(_SOURCES.glob("*.[ch]"))}
-    generated = {"state_file.h": header(), "stubs.c": stubs(CALLS), "answers.c": answers()}
+    generated = {"state_file.h": header(), "stubs.c": stubs(), "answers.c": answers()}
     for era in ERAS:
         generated |= {f"{era}.map": version_script(era), f"{era}.h": era_header(era)}
     return written | generated

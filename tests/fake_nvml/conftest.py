@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pynvml
 import pytest
 
 from fake_nvml.box import Box
+from fake_nvml.native.build import LIBRARY, library_folder
+from fake_nvml.recording import record
 from fake_nvml.state import State
 
 
@@ -40,3 +43,15 @@ def clean_pynvml() -> Iterator[None]:
         pynvml.nvmlLib = before
         pynvml._nvmlLib_refcount = 0
         pynvml._nvmlGetFunctionPointer_cache.clear()
+
+
+@pytest.fixture
+def ask(state_path: Path, clean_pynvml: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
+    """Record the cards of the state file, through pynvml in this process."""
+    monkeypatch.setenv("FAKENVML_STATE", str(state_path))
+
+    def recording() -> dict[str, Any]:
+        with State.open(state_path) as state:
+            return record(library_folder(state.driver()) / LIBRARY)
+
+    return recording

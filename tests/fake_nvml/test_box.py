@@ -1,4 +1,4 @@
-"""Boxes: the cards of a node."""
+"""Boxes: the cards of a node, their models by driver, and the functions that a driver has."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_nvml.box import MAX_CARDS, Box, box_names
-from fake_nvml.core.drivers import cuda_version
+from fake_nvml.card_models import catalogue, model
+from fake_nvml.core.box_cards import CardModel
+from fake_nvml.core.card_changes import made_serial, made_uuid
+from fake_nvml.core.drivers import branch, complete, cuda_version
+from fake_nvml.eras import ERAS, era_of, has_symbol, symbols
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MODELS = sorted(catalogue().values(), key=lambda card: card.id)
+TESLA, GEFORCE, NVIDIA = 2, 5, 14
 
 
 @pytest.mark.parametrize("name", box_names())
@@ -23,41 +29,12 @@ def test_every_box_loads_under_its_own_driver(name: str) -> None:
     assert all(card.fields or card.model.name(box.driver) for card in box.cards)
 
 
-@pytest.mark.parametrize(
-    ("name", "models"),
-    [
-        ("gtx1080tix1", ["gtx1080ti"]),
-        ("t4x1", ["t4"]),
-        ("t4x2", ["t4", "t4"]),
-        ("mixed", ["t4", "t4", "gtx1080ti"]),
-        ("a100x8", ["a100-sxm4-80gb"] * 8),
-        ("none", []),
-    ],
-)
-def test_a_box_has_its_cards_in_order(name: str, models: list[str]) -> None:
-    """Models and counts are as the file lists them."""
-    assert [card.model.id for card in Box.load(name, seed="node").cards] == models
-
-
-def test_the_cards_of_two_sockets_say_which() -> None:
-    """Half of the eight are on each NUMA node."""
+def test_a_box_has_its_cards_in_order() -> None:
+    """Models, counts and NUMA nodes are as the file lists them; the default seed is always the same."""
+    assert [card.model.id for card in Box.load("mixed", seed="node").cards] == ["t4", "t4", "gtx1080ti"]
     assert [card.numa for card in Box.load("a100x8", seed="node").cards] == [0, 0, 0, 0, 1, 1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("driver", "full", "cuda"),
-    [("418", "418.87.00", 10010), ("470", "470.161.03", 11040), ("535", "535.104.05", 12020)],
-)
-def test_a_bare_branch_stands_for_a_release_of_it(driver: str, full: str, cuda: int) -> None:
-    """A branch has the CUDA version of that release."""
-    box = Box.load("t4x1", seed="node", driver=driver)
-
-    assert (box.driver, cuda_version(box.driver)) == (full, cuda)
-
-
-def test_without_a_seed_a_box_is_that_of_one_node() -> None:
-    """The default seed is always the same."""
     assert Box.load("mixed", seed=None) == Box.load("mixed", seed="node")
+    assert Box.load("none", seed="node").cards == ()
 
 
 @given(st.text(), st.text())
@@ -71,37 +48,49 @@ def test_uuids_follow_from_the_seed_and_from_nothing_else(one: str, other: str) 
     assert one == other or uuids.isdisjoint(card.uuid for card in others.cards)
 
 
+def test_a_node_has_the_same_cards_in_every_version() -> None:
+    """Tests of others name these; a serial number has thirteen digits."""
+    assert made_uuid("card node-1/0") == "GPU-cea3a137-14f6-d659-e204-6571e4435562"
+    assert made_serial("node-1/0") == "8344114671396"
+
+
 def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
-    """The argument wins over the file's driver."""
+    """The argument wins over the file's driver; a box holds as many cards as a state file."""
     path = tmp_path / "my.yaml"
-    path.write_text('driver: "418.87"\ncards: [{model: t4, count: 2, numa: 1}]')
+    path.write_text(f'driver: "418.87"\ncards: [{{model: t4, count: {MAX_CARDS}, numa: 1}}]')
 
     box = Box.load(str(path), seed="node", driver="535.104.05")
 
     assert (box.driver, cuda_version(box.driver)) == ("535.104.05", 12020)
-    assert [(card.model.id, card.numa) for card in box.cards] == [("t4", 1), ("t4", 1)]
+    assert [(card.model.id, card.numa) for card in box.cards] == [("t4", 1)] * MAX_CARDS
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         ("\udcff\udcfe\0", "cannot be read as YAML"),
-        ("{", "cannot be read as YAML"),
         ("[]", "keys driver and cards"),
         ('driver: "418.87"\ncards: []\ncolour: red', "keys driver and cards"),
         ("driver: 418.87\ncards: []", "quote it"),
-        ("cards: []", "driver is None"),
         ('driver: "new"\ncards: []', "no driver version"),
         ('driver: "418.87"', "cards is not a list"),
         ('driver: "418.87"\ncards: [t4]', r"cards\[0\]: 't4' is no card"),
         ('driver: "418.87"\ncards: [{model: t4, cuont: 2}]', r"cards\[0\]"),
         ('driver: "418.87"\ncards: [{model: t4}, {model: t4, count: -1}]', r"cards\[1\]: count"),
         ('driver: "418.87"\ncards: [{model: t4, count: true}]', "whole numbers"),
-        ('driver: "418.87"\ncards: [{model: t4, numa: near}]', "whole numbers"),
         ('driver: "418.87"\ncards: [{model: t4, below_root: 0}]', "below_root is one from 1"),
         ('driver: "418.87"\ncards: [{model: t9}]', "no card 't9'"),
         ('driver: "418.87"\ncards: [{model: l4}]', "does not know the card l4"),
         ('driver: "418.87"\ncards: [{model: t4, count: 60}, {model: t4, count: 60}]', "120 cards"),
+        *(
+            (f'driver: "535"\ncards: [{{model: t4, refuses: {refuses}}}]', says)
+            for refuses, says in (
+                ("{NOT_SUPPORTED: [nvmlDeviceGetMood]}", "no function 'nvmlDeviceGetMood'"),
+                ("{SAD: [nvmlDeviceGetName]}", "not a return code"),
+                ("{NOT_SUPPORTED: nvmlDeviceGetName}", "not a return code"),
+                ("[nvmlDeviceGetName]", "not a return code"),
+            )
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_its_name_and_what_is_wrong(tmp_path: Path, content: str, says: str) -> None:
@@ -113,20 +102,6 @@ def test_a_bad_file_is_refused_with_its_name_and_what_is_wrong(tmp_path: Path, c
         Box.load(str(path), seed="node")
 
 
-def test_a_name_that_is_no_box_is_refused_with_the_boxes() -> None:
-    """The error lists the known ones."""
-    with pytest.raises(CatalogueError, match=r"no box and no file 't4x9'.*mixed"):
-        Box.load("t4x9", seed="node")
-
-
-def test_a_full_box_holds_as_many_cards_as_the_state_file(tmp_path: Path) -> None:
-    """A box with as many cards as the state file holds is accepted."""
-    path = tmp_path / "full.yaml"
-    path.write_text(f'driver: "418.87"\ncards: [{{model: t4, count: {MAX_CARDS}}}]')
-
-    assert len(Box.load(str(path), seed="node").cards) == MAX_CARDS
-
-
 def test_a_box_says_what_its_cards_do_not_answer(tmp_path: Path) -> None:
     """A name without a version, or without what was asked for, is all of them."""
     path = tmp_path / "box.yaml"
@@ -135,27 +110,89 @@ def test_a_box_says_what_its_cards_do_not_answer(tmp_path: Path) -> None:
 
     (card,) = Box.load(str(path), seed="node").cards
 
-    assert card.refused == dict.fromkeys(
-        (
-            "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetClockInfo memory",
-            "nvmlDeviceGetPcieThroughput received", "nvmlDeviceGetPcieThroughput sent",
-        ), 999,
-    )  # fmt: skip
+    keys = ("MemoryInfo", "MemoryInfo_v2", "ClockInfo memory", "PcieThroughput received", "PcieThroughput sent")
+    assert card.refused == dict.fromkeys((f"nvmlDeviceGet{key}" for key in keys), 999)
 
 
 @pytest.mark.parametrize(
-    ("refuses", "says"),
+    ("card", "driver", "mib", "name", "brand"),
     [
-        ("{NOT_SUPPORTED: [nvmlDeviceGetMood]}", "no function 'nvmlDeviceGetMood'"),
-        ("{SAD: [nvmlDeviceGetName]}", "not a return code"),
-        ("{NOT_SUPPORTED: nvmlDeviceGetName}", "not a return code"),
-        ("[nvmlDeviceGetName]", "not a return code"),
+        ("t4", "418.87.00", 15079, "Tesla T4", TESLA),
+        ("t4", "470.57.02", 15109, "Tesla T4", TESLA),
+        ("t4", "570.124.06", 15360, "Tesla T4", NVIDIA),
+        ("gtx1080ti", "418.87.00", 11178, "GeForce GTX 1080 Ti", GEFORCE),
+        ("gtx1080ti", "535.104.05", 11264, "NVIDIA GeForce GTX 1080 Ti", GEFORCE),
+        ("v100-sxm2-16gb", "418.87.00", 16160, "Tesla V100-SXM2-16GB", TESLA),
+        ("v100-sxm2-32gb", "535.104.05", 32768, "Tesla V100-SXM2-32GB", TESLA),
+        ("a10", "470.57.02", 22731, "NVIDIA A10", TESLA),
+        ("a100-sxm4-40gb", "460.32", 40536, "A100-SXM4-40GB", TESLA),
+        ("a100-sxm4-80gb", "535.104.05", 81920, "NVIDIA A100-SXM4-80GB", NVIDIA),
+        ("l4", "535.104.05", 23034, "NVIDIA L4", NVIDIA),
+        ("l40s", "535.104.05", 46068, "NVIDIA L40S", NVIDIA),
+        ("h100-sxm5-80gb", "535.104.05", 81559, "NVIDIA H100 80GB HBM3", NVIDIA),
+        ("h200", "570.124.06", 143771, "NVIDIA H200", NVIDIA),
+        ("rtx4090", "550.54.15", 24564, "NVIDIA GeForce RTX 4090", GEFORCE),
     ],
 )
-def test_what_no_card_can_refuse_is_an_error(tmp_path: Path, refuses: str, says: str) -> None:
-    """Functions and codes are checked."""
-    path = tmp_path / "box.yaml"
-    path.write_text(f'driver: "535"\ncards: [{{model: t4, refuses: {refuses}}}]')
+def test_a_model_is_as_its_driver_shows_it(card: str, driver: str, mib: int, name: str, brand: int) -> None:
+    """Drivers from 510 on count reserved memory; names and brands change with the driver."""
+    assert (model(card).memory_mib(driver), model(card).name(driver), model(card).brand(driver)) == (mib, name, brand)
 
-    with pytest.raises(CatalogueError, match=says):
-        Box.load(str(path), seed="node")
+
+@pytest.mark.parametrize("card", ["gtx1080ti", "v100-sxm2-16gb", "v100-pcie-32gb"])
+def test_pascal_and_volta_end_with_branch_580(card: str) -> None:
+    """A later driver does not list the card."""
+    assert model(card).name("580.65.06")
+    with pytest.raises(CatalogueError, match=f"does not know the card {card}; it needs one of 3.. to 580"):
+        model(card).name("590.48.01")
+
+
+@pytest.mark.parametrize("card", MODELS, ids=lambda card: card.id)
+def test_every_entry_is_complete_and_of_the_right_types(card: CardModel) -> None:
+    """No other code checks them before the YAML is used; no two models have the same PCI id."""
+    tables = (card.names, card.memory, card.reserved, card.brands)
+    assert all(isinstance(first, int) for table in tables for first in table)
+    assert all(isinstance(name, str) for name in card.names.values())
+    assert all(isinstance(mib, int) and (mib > 0 or card.id == "gb10") for mib in card.memory.values())
+    assert min(card.names) == min(card.memory) == min(card.brands)
+    assert set(card.brands.values()) <= {TESLA, GEFORCE, NVIDIA}
+    assert [one.id for one in MODELS if one.pci_device == card.pci_device] == [card.id]
+    assert all(isinstance(value, int) for value in (card.watts, card.nvlinks, card.mig, *card.compute))
+    assert isinstance(card.data_center, bool)
+    assert [len(clocks) for clocks in (card.clocks, card.idle_clocks)] == [3, 3]
+    assert all(idle <= most for idle, most in zip(card.idle_clocks, card.clocks, strict=True))
+    assert card.idle_state in (0, 8)
+    assert card.pcie in range(1, 7)
+    assert card.fan is None or 0 <= card.fan <= 100
+
+
+@pytest.mark.parametrize("driver", ["", "418", "R418", "418.", "535.104.05.1", "304.1"])
+def test_a_text_that_is_no_driver_is_refused(driver: str) -> None:
+    """The error has a version as it should be, or the first that can be simulated."""
+    says = f"driver {driver!r} is no driver version; write it as 418, 418.87 or 535.104.05"
+    with pytest.raises(CatalogueError, match=f"^{says}$|^driver 304.1 is older than any .*; the first is 375$"):
+        cuda_version(driver)
+
+
+@pytest.mark.parametrize(
+    ("driver", "full", "cuda"),
+    [("418", "418.87.00", 10010), ("536", "536.00", 12020), ("375.66", "375.66", 8000), ("615", "615.71.09", 13040)],
+)
+def test_a_bare_branch_is_one_of_its_releases(driver: str, full: str, cuda: int) -> None:
+    """A branch that is not known has the CUDA version of the one before it."""
+    assert (complete(driver), cuda_version(full), branch(full)) == (full, cuda, int(full[:3]))
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_each_era_stands_between_the_lists_beside_it(era: int) -> None:
+    """An era has what both lists beside it have, and nothing that is in neither; the newest is the last list."""
+    lists = (390, 418, 450, 460, 470, 525, 535, 550)
+    older = symbols(max(read for read in lists if read <= era))
+    younger = symbols(min((read for read in lists if read >= era), default=ERAS[-1]))
+
+    assert older & younger <= symbols(era) <= older | younger
+    assert (era_of(era), era_of(era + 1), has_symbol("cuInit", era)) == (
+        era,
+        max(o for o in ERAS if o <= era + 1),
+        False,
+    )

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fake_nvml.native.build import cache_folder
-from fake_nvml.state import State
 
 ROOT = Path(__file__).parents[3]
 # Compiled parts of a client are for one Python.
@@ -29,66 +28,40 @@ class NotInstallableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """One installed program: the folder it is in, and the name of its command."""
-
-    folder: Path
-    program: str
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
-    """Two T4s: the first idle, the second with process ``pid`` on 1253 MiB and a load of 40 percent."""
+    """Two T4s: the first idle, the second with process ``pid`` on 1253 MiB and a load of 40 percent.
+
+    A card's memory, and the part of it that the driver keeps, are as the driver reports them.
+    """
 
     state: Path
-    layer: str
     driver: str
-    home: Path
+    total_mib: int
+    reserved_mib: int
+    uuids: tuple[str, ...]
     pid: int
 
-    @property
-    def total_mib(self) -> int:
-        """A card's memory as its driver reports it."""
-        return {"418": 15079, "535": 15360}[self.driver]
-
-    @property
-    def reserved_mib(self) -> int:
-        """The part that the driver keeps, which it reports from 510 on."""
-        return {"418": 0, "535": 393}[self.driver]
-
-    @property
-    def version(self) -> str:
-        """The driver's whole version."""
-        return {"418": "418.87.00", "535": "535.104.05"}[self.driver]
-
-    def uuids(self) -> list[str]:
-        """The UUIDs of its cards."""
-        with State.open(self.state) as state:
-            return [card.uuid for card in state.cards()]
-
-    def ask(self, client: Client, *arguments: str) -> str:
-        """The output of a client here; its settings and logs go below ``home``."""
+    def ask(self, client: Path, program: str, *arguments: str) -> str:
+        """The output of a client here; its settings and logs go beside the state."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "FAKENVML"))}
         changed = {
-            "HOME": str(self.home),
+            "HOME": str(self.state.parent),
             "GPUSHARE_CACHE": str(cache_folder(os.environ).parent),
-            "PYTHONPATH": str(client.folder),
+            "PYTHONPATH": str(client),
             "COLUMNS": "120",
         }
         done = subprocess.run(
-            [sys.executable, "-m", "fake_nvml.main", "exec",
-             "--layer", self.layer, "--state", str(self.state), "--",
-             sys.executable, str(client.folder / "bin" / client.program), *arguments],
+            [sys.executable, "-m", "fake_nvml.main", "exec", "--state", str(self.state), "--",
+             sys.executable, str(client / "bin" / program), *arguments],
             env={**kept, **changed}, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr + done.stdout
-        assert f"simulated cards for {sys.executable} (layer {self.layer})" in done.stderr
         return done.stdout
 
 
-def install(program: str, listed: str) -> Client:
-    """Install a client by its list in .ci/constraints/clients, or find it installed. Raises NotInstallableError."""
+def install(listed: str) -> Path:
+    """The folder of a client by its list in .ci/constraints/clients, which is installed once. Raises NotInstallableError."""
     path = ROOT / ".ci" / "constraints" / "clients" / f"{listed}.txt"
     versions = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     folder = cache_folder(os.environ).with_name("clients") / f"{_PYTHON}-{listed}-{versions}"
@@ -97,7 +70,7 @@ def install(program: str, listed: str) -> Client:
         with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
             _pip(Path(draft) / "done", path)
             _publish(Path(draft) / "done", folder)
-    return Client(folder, program)
+    return folder
 
 
 def _pip(target: Path, listed: Path) -> None:

@@ -53,17 +53,7 @@ def seen(program: Path, folder: Path, box: str, driver: str) -> dict[str, Any]:
     if os.geteuid() != 0:
         pytest.skip("only root may mount the simulated cards at /sys")
     State.create(folder / "state", Box.load(box, seed="node-1", driver=driver)).close()
-    command = [
-        sys.executable,
-        "-m",
-        "fake_nvml.main",
-        "exec",
-        "--layer",
-        "c",
-        "--state",
-        str(folder / "state"),
-        "--sys",
-    ]
+    command = [sys.executable, "-m", "fake_nvml.main", "exec", "--state", str(folder / "state"), "--sys"]
     done = subprocess.run([*command, "--", str(program)], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))

@@ -1,123 +1,62 @@
-"""The layers that the suite runs over: the stand-in in Python and the library in C, in four driver eras, under the oldest
-and the newest pynvml; the library again under sanitizers; a real driver if there is one.
-"""
+"""pynvml on the library of six driver eras, or on a real driver if there is one."""
 
 from __future__ import annotations
 
-import contextlib
-import os
+import ctypes
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.guard import DRIVER_FOLDER
-from fake_nvml.native.build import library_folder
-from fake_nvml.native.compiler import CompilerError
+from fake_nvml.native.build import LIBRARY, library_folder
 from fake_nvml.state import State
-from tests.fake_nvml.clients.nvml_client import NotInstallableError, install
-from tests.fake_nvml.conformance.layers import OLDEST_PYNVML, REAL, SIMULATED, Layer
-from tests.fake_nvml.conformance.probed import Probed
-from tests.fake_nvml.native.sanitized import sanitized_library
+from tests.fake_nvml.conformance.calls import DRIVERS, REAL, shut_down
 
 
-@pytest.fixture(scope="session")
-def old_pynvml() -> Path:
-    """The folder of the oldest pynvml that we support, fetched once into the cache."""
-    try:
-        return install("", "pynvml").folder
-    except NotInstallableError as error:
-        pytest.skip(f"nvidia-ml-py {OLDEST_PYNVML} cannot be had: {error}")
-
-
-@pytest.fixture(scope="session")
-def start_probe(request: pytest.FixtureRequest) -> Iterator[Callable[[Layer], Probed]]:
-    """One process for each layer, kept for all tests."""
-    running: dict[Layer, Probed] = {}
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp")))
-        folder.chmod(0o755)  # another user reads in it
-
-        def start(layer: Layer) -> Probed:
-            if layer not in running:
-                pynvml = str(request.getfixturevalue("old_pynvml")) if layer.pynvml else ""
-                probed = Probed(layer.kind, pynvml, folder / str(layer), _environment(layer, folder))
-                stack.callback(probed.close)
-                running[layer] = probed
-            return running[layer]
-
-        yield start
-
-
-def _environment(layer: Layer, folder: Path) -> dict[str, str]:
-    """The variables of a process on a layer; skips if its library cannot be built."""
-    plain = {key: value for key, value in os.environ.items() if key not in ("LD_LIBRARY_PATH", "FAKENVML_STATE")}
-    if layer.kind == "real":
-        return plain
-    plain["FAKENVML_STATE"] = str(folder / str(layer))
-    if layer.kind == "sanitized":
-        return {**plain, **sanitized_library(layer.driver)}
-    if layer.kind == "c":
-        try:
-            plain["LD_LIBRARY_PATH"] = str(library_folder(layer.driver))
-        except CompilerError as error:
-            pytest.skip(f"no library in C: {error}")
-    return plain
-
-
-_SANITIZED = pytest.mark.thorough("the same library without sanitizers answers the same")
-
-
-@pytest.fixture(
-    params=[pytest.param(one, marks=_SANITIZED if one.kind == "sanitized" else ()) for one in SIMULATED], ids=str
-)
-def layer(request: pytest.FixtureRequest) -> Layer:
-    """Each simulated layer."""
-    found: Layer = request.param
-    return found
+@pytest.fixture(params=DRIVERS)
+def driver(request: pytest.FixtureRequest) -> str:
+    """A driver of each era."""
+    return str(request.param)
 
 
 @pytest.fixture
-def branch(layer: Layer) -> int:
-    """The driver's branch of the layer."""
-    return layer.branch
+def branch(driver: str) -> int:
+    """The driver's branch."""
+    return int(driver.partition(".")[0])
 
 
 @pytest.fixture
-def nvml(layer: Layer, start_probe: Callable[[Layer], Probed], state: State) -> Iterator[Probed]:
-    """pynvml on simulated cards, initialised: a T4, a T4 and a 1080 Ti, with their state in ``state``."""
-    probed = start_probe(layer)
-    probed.nvmlInit()
-    yield probed
-    probed.reset()
+def state(driver: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[State]:
+    """Two T4s and a 1080 Ti, in a folder that other users may read; the library's of this process."""
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.setenv("FAKENVML_STATE", f"{folder}/state")
+        monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(library_folder(driver) / LIBRARY)))
+        pynvml._nvmlGetFunctionPointer_cache.clear()
+        with State.create(Path(folder, "state"), Box.load("mixed", seed="node-1", driver=driver)) as created:
+            yield created
+            created.clear_faults()
+            shut_down()
+    pynvml._nvmlGetFunctionPointer_cache.clear()
 
 
 @pytest.fixture
-def state(layer: Layer, start_probe: Callable[[Layer], Probed]) -> Iterator[State]:
-    """Two T4s and a 1080 Ti in the layer's state file."""
-    path = start_probe(layer).state_path
-    path.unlink(missing_ok=True)
-    with State.create(path, Box.load("mixed", seed="node-1", driver=layer.driver)) as created:
-        yield created
-
-
-@pytest.fixture(params=(*SIMULATED, REAL), ids=str)
-def any_layer(request: pytest.FixtureRequest) -> Layer:
-    """Each simulated layer, and a real driver."""
-    found: Layer = request.param
-    return found
+def nvml(state: State) -> None:
+    """pynvml on these cards, initialised."""
+    pynvml.nvmlInit()
 
 
 @pytest.fixture
-def any_nvml(any_layer: Layer, start_probe: Callable[[Layer], Probed]) -> Iterator[Probed]:
-    """pynvml on any cards, real ones too, not initialised: for tests that change nothing."""
-    if any_layer.kind == "real" and not DRIVER_FOLDER.exists():
+def any_nvml(request: pytest.FixtureRequest, driver: str) -> Iterator[None]:
+    """pynvml on any cards, real ones too, initialised: for tests that change nothing."""
+    if driver != REAL:
+        request.getfixturevalue("state")
+    elif not DRIVER_FOLDER.exists():
         pytest.skip(f"no real driver on this machine ({DRIVER_FOLDER})")
-    probed = start_probe(any_layer)
-    if any_layer.kind != "real":
-        probed.state_path.unlink(missing_ok=True)
-        State.create(probed.state_path, Box.load("mixed", seed="node-1", driver=any_layer.driver)).close()
-    yield probed
-    probed.reset()
+    pynvml.nvmlInit()
+    yield
+    shut_down()

@@ -1,173 +1,142 @@
-"""Events across processes: we post them here, callers wait for them in their own."""
+"""Events across processes: another program posts them, callers wait for them here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import pynvml
 import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.core.layout import EVENTS
 from fake_nvml.state import State
-from tests.fake_nvml.conformance.layers import Layer
-from tests.fake_nvml.conformance.probed import CallError, Probed
+from tests.fake_nvml.conformance.calls import (
+    DOUBLE_BIT,
+    GPU_IS_LOST,
+    INVALID_ARGUMENT,
+    NOT_SUPPORTED,
+    SINGLE_BIT,
+    TIMEOUT,
+    WHOLE_CARD,
+    XID,
+    address,
+    cards,
+    code,
+    init_again,
+    wait,
+)
 
-INVALID_ARGUMENT, NOT_SUPPORTED, TIMEOUT, GPU_IS_LOST = 2, 3, 10, 15
-SINGLE_BIT, DOUBLE_BIT, XID = 0x1, 0x2, 0x8
+pytestmark = pytest.mark.usefixtures("nvml")
+
 # Against a hang only; the awaited event comes immediately.
 LONG_MS = 60_000
 
 
-def listen(nvml: Probed, *indices: int) -> dict[str, int]:
+def listen(*indices: int) -> Any:
     """A new event set that listens to Xids of these cards."""
-    events: dict[str, int] = nvml.nvmlEventSetCreate()
+    events = pynvml.nvmlEventSetCreate()
     for index in indices:
-        nvml.nvmlDeviceRegisterEvents(nvml.nvmlDeviceGetHandleByIndex(index), XID, events)
+        pynvml.nvmlDeviceRegisterEvents(cards()[index], XID, events)
     return events
 
 
-def wait(nvml: Probed, events: dict[str, int], timeout_ms: int = 0) -> tuple[int, int]:
-    """Which card, by its handle, and the Xid."""
-    data = nvml.ask({"wait": [events, timeout_ms]})
-    assert (data["eventType"], data["gpuInstanceId"], data["computeInstanceId"]) == (XID, 0xFFFFFFFF, 0xFFFFFFFF)
-    return data["device"]["handle"], data["eventData"]
+def xid(events: Any, timeout_ms: int = 0) -> int:
+    """The next Xid of a set, of a whole card."""
+    event = wait(events, timeout_ms)
+    assert (event.eventType, event.gpuInstanceId, event.computeInstanceId) == (XID, WHOLE_CARD, WHOLE_CARD)
+    return int(event.eventData)
 
 
-def test_an_event_ends_the_wait_in_another_process(nvml: Probed, state: State) -> None:
-    """The event has card and Xid, and is reported once."""
-    events = listen(nvml, 0, 1)
-    card = nvml.nvmlDeviceGetHandleByIndex(1)
-    nvml.send({"wait": [events, LONG_MS]})
+def test_an_event_ends_the_wait(state: State) -> None:
+    """The event has card and Xid, and is reported once; a loss ends a wait, too."""
+    events = listen(0, 1)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait, events, LONG_MS)
+        state.post_xid(state.cards()[1].uuid, 31)
+        event = waiting.result()
+        assert (address(event.device), event.eventData) == (address(cards()[1]), 31)
+        assert code(wait, events) == TIMEOUT
 
-    state.post_xid(state.cards()[1].uuid, 31)
-
-    data = nvml.receive()
-    assert (data["device"], data["eventData"]) == (card, 31)
-    assert nvml.wait_code(events) == TIMEOUT
+        waiting = pool.submit(code, wait, events, LONG_MS)
+        state.lose(state.cards()[0].uuid)
+        assert waiting.result() == GPU_IS_LOST
 
 
-def test_every_set_sees_every_event_once_and_in_order(nvml: Probed, state: State) -> None:
-    """Two sets of one process do not take events from each other."""
-    one, other = listen(nvml, 0), listen(nvml, 0, 1)
+def test_every_set_sees_every_event_once_and_in_order(state: State) -> None:
+    """Two sets of one process do not take events from each other. A card reports to a set from its registration on."""
     first, second = (card.uuid for card in state.cards()[:2])
-    for uuid, xid in ((first, 13), (second, 48), (first, 94)):
-        state.post_xid(uuid, xid)
-
-    assert [wait(nvml, one)[1] for _ in range(2)] == [13, 94]
-    assert [wait(nvml, other)[1] for _ in range(3)] == [13, 48, 94]
-    for events in (one, other):
-        assert nvml.wait_code(events) == TIMEOUT
-
-
-def test_what_was_before_the_registration_is_past(nvml: Probed, state: State) -> None:
-    """A card reports to a set from its registration on."""
-    first, second = (card.uuid for card in state.cards()[:2])
-    state.post_xid(first, 13)
-    events = listen(nvml, 0)
+    state.post_xid(first, 12)
+    one, other = listen(0), listen(0)
     state.post_xid(second, 14)
-    nvml.nvmlDeviceRegisterEvents(nvml.nvmlDeviceGetHandleByIndex(1), XID, events)
-    state.post_xid(second, 15)
+    pynvml.nvmlDeviceRegisterEvents(cards()[1], XID, other)
+    for uuid, number in ((first, 13), (second, 48), (first, 94)):
+        state.post_xid(uuid, number)
 
-    assert wait(nvml, events)[1] == 15
+    assert [xid(one) for _ in range(2)] == [13, 94]
+    assert [xid(other) for _ in range(3)] == [13, 48, 94]
+    assert [code(wait, events) for events in (one, other)] == [TIMEOUT] * 2
 
 
-def test_only_types_that_the_card_reports_can_be_wanted(nvml: Probed, state: State) -> None:
+def test_only_types_that_the_card_reports_can_be_wanted(state: State) -> None:
     """A GeForce has no ECC events."""
-    events = nvml.nvmlEventSetCreate()
-    tesla, geforce = nvml.nvmlDeviceGetHandleByIndex(0), nvml.nvmlDeviceGetHandleByIndex(2)
+    events = pynvml.nvmlEventSetCreate()
+    tesla, _, geforce = cards()
 
-    assert nvml.code("nvmlDeviceRegisterEvents", geforce, DOUBLE_BIT, events) == NOT_SUPPORTED
-    assert nvml.code("nvmlDeviceRegisterEvents", tesla, SINGLE_BIT | DOUBLE_BIT, events) == 0
+    assert code(pynvml.nvmlDeviceRegisterEvents, geforce, DOUBLE_BIT, events) == NOT_SUPPORTED
+    assert code(pynvml.nvmlDeviceRegisterEvents, tesla, SINGLE_BIT | DOUBLE_BIT, events) == 0
     state.post_xid(state.cards()[0].uuid, 31)
-    assert nvml.wait_code(events) == TIMEOUT
+    assert code(wait, events) == TIMEOUT
 
 
-def test_a_freed_set_is_no_set(nvml: Probed) -> None:
-    """Other sets stay valid."""
-    events, other = listen(nvml, 0), listen(nvml, 0)
-    nvml.nvmlEventSetFree(events)
+def test_a_freed_set_is_no_set(state: State) -> None:
+    """Other sets stay valid until the last shutdown; events of another init are past."""
+    events, other = listen(0), listen(0)
+    pynvml.nvmlEventSetFree(events)
 
-    assert nvml.wait_code(events) == INVALID_ARGUMENT
-    assert nvml.code("nvmlEventSetFree", events) == INVALID_ARGUMENT
-    assert nvml.wait_code(other) == TIMEOUT
-
-
-def test_sets_do_not_survive_a_shutdown(nvml: Probed) -> None:
-    """A wait on one is an invalid argument."""
-    events = listen(nvml, 0)
-    nvml.nvmlShutdown()
-    nvml.nvmlInit()
-
-    assert nvml.wait_code(events) == INVALID_ARGUMENT
+    assert code(wait, events) == INVALID_ARGUMENT
+    assert code(pynvml.nvmlEventSetFree, events) == INVALID_ARGUMENT
+    assert code(wait, other) == TIMEOUT
+    state.post_xid(state.cards()[0].uuid, 48)
+    init_again()
+    assert code(wait, other) == INVALID_ARGUMENT
+    assert code(wait, listen(0)) == TIMEOUT
 
 
 @pytest.mark.parametrize("leaves", ["lost", "removed", "swapped"])
-def test_a_card_that_goes_ends_the_wait_after_its_last_event(nvml: Probed, state: State, leaves: str) -> None:
-    """Lost, removed and swapped cards all do."""
-    events = listen(nvml, 0, 1)
+def test_a_card_that_goes_ends_the_wait_after_its_last_event(state: State, leaves: str) -> None:
+    """Lost, removed and swapped cards all do; a set that knew the card gets no event of the slot's next one."""
+    events = listen(0, 1)
     uuid = state.cards()[0].uuid
     state.post_xid(uuid, 79)
     ways: dict[str, Callable[[str], object]] = {
         "lost": state.lose,
         "removed": state.remove_card,
-        "swapped": state.change_uuid,
+        "swapped": lambda card: state.post_xid(state.change_uuid(card), 48),
     }
     ways[leaves](uuid)
 
-    assert wait(nvml, events, LONG_MS)[1] == 79
-    for _ in range(2):
-        assert nvml.wait_code(events, LONG_MS) == GPU_IS_LOST
+    assert xid(events, LONG_MS) == 79
+    assert [code(wait, events, LONG_MS) for _ in range(2)] == [GPU_IS_LOST] * 2
 
 
-def test_a_loss_ends_a_wait_that_is_under_way(nvml: Probed, state: State) -> None:
-    """The code is GPU_IS_LOST."""
-    events = listen(nvml, 0)
-    nvml.send({"wait": [events, LONG_MS]})
-
-    state.lose(state.cards()[0].uuid)
-
-    with pytest.raises(CallError) as caught:
-        nvml.receive()
-    assert caught.value.code == GPU_IS_LOST
-
-
-def test_events_of_the_slots_next_card_skip_users_of_the_first(nvml: Probed, state: State) -> None:
-    """A set that knew the former card gets none of the new one's."""
-    events = listen(nvml, 0, 1)
-    new = state.change_uuid(state.cards()[0].uuid)
-    state.post_xid(new, 48)
-
-    assert nvml.wait_code(events) == GPU_IS_LOST
-
-
-def test_who_slept_too_long_gets_the_newest(nvml: Probed, state: State) -> None:
+def test_a_listener_that_is_too_late_gets_the_newest(state: State) -> None:
     """The oldest events are overwritten."""
-    events = listen(nvml, 0)
-    for xid in range(1, EVENTS + 11):
-        state.post_xid(state.cards()[0].uuid, xid)
+    events = listen(0)
+    for number in range(1, EVENTS + 11):
+        state.post_xid(state.cards()[0].uuid, number)
 
-    assert [wait(nvml, events)[1] for _ in range(EVENTS)] == list(range(11, EVENTS + 11))
-    assert nvml.wait_code(events) == TIMEOUT
+    assert [xid(events) for _ in range(EVENTS)] == list(range(11, EVENTS + 11))
+    assert code(wait, events) == TIMEOUT
 
 
-def test_a_new_box_brings_no_old_events(nvml: Probed, state: State, layer: Layer) -> None:
+def test_a_new_box_brings_no_old_events(state: State, driver: str) -> None:
     """Events of the former box are past, also for a set that listened to the same cards."""
-    events = listen(nvml, 0)
+    events = listen(0)
     state.post_xid(state.cards()[0].uuid, 31)
-    State.create(state.path, Box.load("mixed", seed="node-1", driver=layer.driver)).close()
+    State.create(state.path, Box.load("mixed", seed="node-1", driver=driver)).close()
 
-    assert nvml.wait_code(events) == TIMEOUT
+    assert code(wait, events) == TIMEOUT
     state.post_xid(state.cards()[0].uuid, 32)
-    assert wait(nvml, events)[1] == 32
-
-
-def test_event_of_another_init_reaches_only_new_sets(nvml: Probed, state: State) -> None:
-    """An event from before the init is past."""
-    state.post_xid(state.cards()[0].uuid, 48)
-    nvml.nvmlShutdown()
-    nvml.nvmlInit()
-    events = listen(nvml, 0)
-
-    assert nvml.wait_code(events) == TIMEOUT
-    state.post_xid(state.cards()[0].uuid, 49)
-    assert wait(nvml, events)[1] == 49
+    assert xid(events) == 32

@@ -1,184 +1,170 @@
-"""Faults of the state file, met by both libraries by the same rules."""
+"""Faults of the state file, as callers meet them."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from functools import partial
 
+import pynvml
 import pytest
 
+from fake_nvml.native.build import library_folder
 from fake_nvml.state import State
-from tests.fake_nvml.conformance.layers import Layer
-from tests.fake_nvml.conformance.probed import Probed
+from tests.fake_nvml.conformance.calls import (
+    GPU_IS_LOST,
+    NO_PERMISSION,
+    NOT_SUPPORTED,
+    TIMEOUT,
+    UNINITIALIZED,
+    UNKNOWN,
+    cards,
+    code,
+    init_again,
+    shut_down,
+    wait,
+)
 
-NO_PERMISSION, NOT_SUPPORTED, TIMEOUT, GPU_IS_LOST, UNKNOWN = 4, 3, 10, 15, 999
+pytestmark = pytest.mark.usefixtures("nvml")
+
 NOBODY = 65534
+# A process that asks for the count of cards for each line that it gets.
+OTHER = """
+import pynvml, sys
+pynvml.nvmlInit()
+for _ in sys.stdin:
+    try:
+        print(pynvml.nvmlDeviceGetCount() * 0, flush=True)
+    except pynvml.NVMLError as error:
+        print(error.value, flush=True)
+"""
 
 
-def handles(nvml: Probed) -> list[dict[str, int]]:
-    """The handles of the three cards."""
-    return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(3)]
-
-
-def test_fault_fails_one_function_of_one_card_this_many_times(nvml: Probed, state: State) -> None:
+def test_fault_fails_one_function_of_one_card_this_many_times(state: State) -> None:
     """Other cards and functions answer, and a used fault is gone."""
-    first, second, _ = handles(nvml)
+    first, second, _ = cards()
     state.add_fault("nvmlDeviceGetTemperature", card=state.cards()[0].uuid, code=UNKNOWN, count=2)
 
-    assert nvml.code("nvmlDeviceGetTemperature", second, 0) == 0
-    assert nvml.code("nvmlDeviceGetPowerUsage", first) == 0
-    assert [nvml.code("nvmlDeviceGetTemperature", first, 0) for _ in range(3)] == [UNKNOWN, UNKNOWN, 0]
+    assert code(pynvml.nvmlDeviceGetTemperature, second, 0) == 0
+    assert code(pynvml.nvmlDeviceGetPowerUsage, first) == 0
+    assert [code(pynvml.nvmlDeviceGetTemperature, first, 0) for _ in range(3)] == [UNKNOWN, UNKNOWN, 0]
     assert state.faults() == []
     assert state.read().faults[0].used == 0
 
 
-def test_a_fault_for_ever_stays_until_it_is_cleared(nvml: Probed, state: State) -> None:
-    """A fault without a count fails each call, of every card."""
-    first, second, _ = handles(nvml)
-    state.add_fault("nvmlDeviceGetUtilizationRates", code=UNKNOWN)
-
-    assert {nvml.code("nvmlDeviceGetUtilizationRates", card) for card in (first, second) for _ in range(3)} == {UNKNOWN}
-
-    state.clear_faults()
-    assert nvml.code("nvmlDeviceGetUtilizationRates", first) == 0
-
-
-def test_a_name_without_a_version_means_each_version(nvml: Probed, state: State) -> None:
+def test_a_name_without_a_version_means_each_version(state: State) -> None:
     """The fault of a function is met by its v2, too."""
     state.add_fault("nvmlDeviceGetHandleByIndex", card=state.cards()[1].uuid, code=GPU_IS_LOST)
     state.add_fault("nvmlDeviceGetCount", code=UNKNOWN)
 
-    assert nvml.code("nvmlDeviceGetCount") == UNKNOWN
-    assert [nvml.code("nvmlDeviceGetHandleByIndex", index) for index in range(3)] == [0, GPU_IS_LOST, 0]
+    assert code(pynvml.nvmlDeviceGetCount) == UNKNOWN
+    assert [code(pynvml.nvmlDeviceGetHandleByIndex, index) for index in range(3)] == [0, GPU_IS_LOST, 0]
 
 
-def test_a_star_means_every_name_that_begins_so(nvml: Probed, state: State) -> None:
-    """Error texts are never refused."""
-    (card, *_) = handles(nvml)
+def test_a_star_means_every_name_that_begins_so(state: State) -> None:
+    """The first fault that applies is met, one without a count for ever; error texts are never refused."""
+    first, second, _ = cards()
+    state.add_fault("nvmlDeviceGetName", code=NO_PERMISSION, count=1)
     state.add_fault("nvmlDeviceGet*", code=UNKNOWN)
 
-    assert nvml.code("nvmlDeviceGetName", card) == UNKNOWN
-    assert nvml.code("nvmlDeviceGetVbiosVersion", card) == UNKNOWN
-    assert nvml.code("nvmlSystemGetDriverVersion") == 0
+    codes = [code(pynvml.nvmlDeviceGetName, card) for card in (first, second, first)]
+    assert codes == [NO_PERMISSION, UNKNOWN, UNKNOWN]
+    assert code(pynvml.nvmlDeviceGetVbiosVersion, first) == UNKNOWN
+    assert code(pynvml.nvmlSystemGetDriverVersion) == 0
     state.clear_faults()
     state.add_fault("*", code=UNKNOWN)
-    assert nvml.code("nvmlSystemGetDriverVersion") == UNKNOWN
-    assert nvml.nvmlErrorString(0) == "Success"
+    assert code(pynvml.nvmlSystemGetDriverVersion) == UNKNOWN
+    assert pynvml.nvmlErrorString(0) == "Success"
     state.clear_faults()
+    assert code(pynvml.nvmlDeviceGetName, first) == 0
 
 
-def test_a_card_is_found_unless_its_own_fault_says_otherwise(nvml: Probed, state: State) -> None:
-    """A fault of one card's look-up leaves the others."""
-    one, other, _ = state.cards()
-    state.add_fault("nvmlDeviceGetHandleByUUID", card=one.uuid, code=GPU_IS_LOST)
-
-    assert nvml.code("nvmlDeviceGetHandleByUUID", one.uuid) == GPU_IS_LOST
-    assert nvml.code("nvmlDeviceGetHandleByUUID", other.uuid) == 0
-    assert nvml.code("nvmlDeviceGetHandleByUUID", "GPU-no") == 6
-
-
-def test_the_fault_of_a_lost_card_comes_before_its_loss(nvml: Probed, state: State) -> None:
+def test_the_fault_of_a_lost_card_comes_before_its_loss(state: State) -> None:
     """The fault is met first, as the driver would refuse the call first."""
-    (card, *_) = handles(nvml)
-    uuid = state.cards()[0].uuid
+    card, uuid = cards()[0], state.cards()[0].uuid
     state.lose(uuid)
     state.add_fault("nvmlDeviceGetName", card=uuid, code=UNKNOWN, count=1)
 
-    assert [nvml.code("nvmlDeviceGetName", card) for _ in range(2)] == [UNKNOWN, GPU_IS_LOST]
+    assert [code(pynvml.nvmlDeviceGetName, card) for _ in range(2)] == [UNKNOWN, GPU_IS_LOST]
 
 
-def test_call_without_a_handle_meets_faults_of_any_card_only(nvml: Probed, state: State) -> None:
+def test_call_without_a_handle_meets_faults_of_any_card_only(state: State) -> None:
     """A fault of one card needs a call about that card."""
-    uuid = state.cards()[0].uuid
-    events = nvml.nvmlEventSetCreate()
-    state.add_fault("nvmlSystemGetDriverVersion", card=uuid, code=UNKNOWN)
-    (card, *_) = handles(nvml)
-    state.add_fault("nvmlDeviceGet*", card=uuid, code=UNKNOWN)
+    uuid, card = state.cards()[0].uuid, cards()[0]
+    events = pynvml.nvmlEventSetCreate()
+    for function in ("nvmlSystemGetDriverVersion", "nvmlDeviceGet*", "nvmlEventSetWait"):
+        state.add_fault(function, card=uuid, code=UNKNOWN)
 
-    assert nvml.code("nvmlSystemGetDriverVersion") == 0
-    assert nvml.code("nvmlDeviceGetVbiosVersion", card) == NOT_SUPPORTED
-    assert nvml.code("nvmlDeviceGetName", card) == UNKNOWN
-    state.add_fault("nvmlEventSetWait", card=uuid, code=UNKNOWN)
-    assert nvml.wait_code(events) == TIMEOUT
+    assert code(pynvml.nvmlSystemGetDriverVersion) == 0
+    assert code(pynvml.nvmlDeviceGetVbiosVersion, card) == NOT_SUPPORTED
+    assert code(pynvml.nvmlDeviceGetName, card) == UNKNOWN
+    assert code(wait, events) == TIMEOUT
     state.add_fault("nvmlEventSetWait", code=GPU_IS_LOST, count=1)
-    assert [nvml.wait_code(events) for _ in range(2)] == [GPU_IS_LOST, TIMEOUT]
+    assert [code(wait, events) for _ in range(2)] == [GPU_IS_LOST, TIMEOUT]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_where_the_state_may_only_be_read_a_fault_is_for_ever(nvml: Probed, state: State) -> None:
-    """A library that may only read the state cannot count its calls, so it never uses up a fault."""
-    nvml.reset()
-    nvml.ask({"user": NOBODY})
-    nvml.nvmlInit()
-    state.add_fault("nvmlDeviceGetCount", code=UNKNOWN, count=1)
+def test_a_state_that_may_only_be_read_is_read(state: State) -> None:
+    """Also after a writer died half way. A library that may not write cannot count, so a fault is for ever."""
+    shut_down()
+    os.seteuid(NOBODY)
+    try:
+        pynvml.nvmlInit()
+        state.set_value(state.cards()[0].uuid, "temperature", "70")
+        assert pynvml.nvmlDeviceGetTemperature(cards()[0], 0) == 70
+        state.add_fault("nvmlSystemGetDriverVersion", code=UNKNOWN, count=1)
+        assert [code(pynvml.nvmlSystemGetDriverVersion) for _ in range(3)] == [UNKNOWN] * 3
+        assert [fault.count for fault in state.faults()] == [1]
+        with state.mapped.writing() as content:
+            content.header.sequence -= 1
+        assert pynvml.nvmlDeviceGetTemperature(cards()[0], 0) == 70
+    finally:
+        os.seteuid(0)
 
-    assert [nvml.code("nvmlDeviceGetCount") for _ in range(3)] == [UNKNOWN] * 3
-    assert [fault.count for fault in state.faults()] == [1]
 
-
-def test_slow_calls_answer_late_and_right(nvml: Probed, state: State) -> None:
+def test_slow_calls_answer_late_and_right(state: State) -> None:
     """A slow call takes at least as long as was asked for; how much longer depends on the machine."""
-    (card, *_) = handles(nvml)
+    card = cards()[0]
     state.add_fault("nvmlDeviceGetName", seconds=0.3, count=1)
 
     began = time.monotonic()
-    name = nvml.nvmlDeviceGetName(card)
+    name = pynvml.nvmlDeviceGetName(card)
 
     assert time.monotonic() - began >= 0.3
-    assert name == state.cards()[0].name
-    assert state.faults() == []
+    assert (name, state.faults()) == (state.cards()[0].name, [])
 
 
-def test_init_can_fail_so_many_times(nvml: Probed, state: State) -> None:
-    """A fault with a count of two fails nvmlInit twice; the third call succeeds, and the cards are there."""
-    nvml.reset()
+def test_init_can_fail_so_many_times(state: State) -> None:
+    """A fault with a count of two fails nvmlInit twice; the third call succeeds. Before it no call uses a fault up."""
+    shut_down()
     state.add_fault("nvmlInit*", code=NO_PERMISSION, count=2)
-
-    assert [nvml.code("nvmlInit") for _ in range(3)] == [NO_PERMISSION, NO_PERMISSION, 0]
-    assert nvml.nvmlDeviceGetCount() == 3
-
-
-def test_init_answers_what_the_state_says(nvml: Probed, state: State) -> None:
-    """The state's return code holds until it is taken back."""
-    nvml.reset()
-    state.set_init_return(9)
-    assert [nvml.code("nvmlInit") for _ in range(2)] == [9, 9]
-
-    state.set_init_return(0)
-    assert nvml.code("nvmlInit") == 0
-
-
-def test_uninitialised_calls_use_no_fault_up(nvml: Probed, state: State) -> None:
-    """A call before the init is refused before any fault."""
-    nvml.reset()
     state.add_fault("nvmlDeviceGetCount", code=UNKNOWN, count=1)
-    assert nvml.code("nvmlDeviceGetCount") == 1
 
-    nvml.nvmlInit()
-    assert [nvml.code("nvmlDeviceGetCount") for _ in range(2)] == [UNKNOWN, 0]
+    assert code(pynvml.nvmlDeviceGetCount) == UNINITIALIZED
+    assert [code(pynvml.nvmlInit) for _ in range(3)] == [NO_PERMISSION, NO_PERMISSION, 0]
+    assert [code(pynvml.nvmlDeviceGetCount) for _ in range(2)] == [UNKNOWN, 0]
+    state.add_fault("nvmlShutdown", code=UNKNOWN, count=1)
+    assert code(pynvml.nvmlShutdown) == UNKNOWN
+    init_again()
+    assert len(cards()) == 3
 
 
-def test_a_fault_is_met_once_by_all_processes_together(
-    nvml: Probed, state: State, layer: Layer, start_probe: Callable[[Layer], Probed]
-) -> None:
-    """A second process, of the stand-in, on the same file takes its part of the count."""
-    other = Probed("python", "", state.path, {})
-    try:
-        other.nvmlInit()
+def test_a_fault_is_met_once_by_all_processes_together(state: State, driver: str) -> None:
+    """A second process on the same file takes its part of the count."""
+    environment, pipe = {**os.environ, "LD_LIBRARY_PATH": str(library_folder(driver))}, subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", OTHER], env=environment, stdin=pipe, stdout=pipe, text=True) as other:
+
+        def asked() -> int:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            print(file=other.stdin, flush=True)
+            return int(other.stdout.readline())
+
+        assert asked() == 0
         state.add_fault("nvmlDeviceGetCount", code=UNKNOWN, count=3)
+        own = partial(code, pynvml.nvmlDeviceGetCount)
 
-        codes = [probed.code("nvmlDeviceGetCount") for _ in range(2) for probed in (nvml, other)]
-
-        assert codes == [UNKNOWN, UNKNOWN, UNKNOWN, 0]
-    finally:
-        other.close()
-
-
-def test_the_first_fault_that_applies_is_the_one_met(nvml: Probed, state: State) -> None:
-    """Faults are met in the order in which they were set."""
-    (card, *_) = handles(nvml)
-    state.add_fault("nvmlDeviceGetName", code=UNKNOWN, count=1)
-    state.add_fault("nvmlDeviceGet*", code=NO_PERMISSION, count=1)
-
-    assert [nvml.code("nvmlDeviceGetName", card) for _ in range(3)] == [UNKNOWN, NO_PERMISSION, 0]
+        assert [own(), asked(), own(), asked(), own()] == [UNKNOWN, UNKNOWN, UNKNOWN, 0, 0]
+        other.communicate()

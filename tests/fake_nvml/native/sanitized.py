@@ -10,22 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from fake_nvml.core.drivers import branch
-from fake_nvml.eras import era_of
 from fake_nvml.native import build
 from fake_nvml.native.compiler import CompilerError, find_compiler
 
+_ERA = 580
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
-def sanitized_library(driver: str) -> dict[str, str]:
-    """The variables under which a program of this machine finds the sanitized library. Skips if there is none."""
+def sanitized_library() -> dict[str, str]:
+    """The variables under which a program here finds the sanitized library of driver 580. Skips if there is none."""
     runtime, folder = _built()
     if not folder:
         pytest.skip(f"no sanitizers: {runtime}")
     return {
         "LD_PRELOAD": runtime,
-        "LD_LIBRARY_PATH": f"{folder}/{era_of(branch(driver))}",
+        "LD_LIBRARY_PATH": f"{folder}/{_ERA}",
         # Python itself leaves memory to the kernel at its end.
         "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -41,7 +40,7 @@ def _built() -> tuple[str, str]:
         folder = tempfile.TemporaryDirectory(prefix="gs-asan-", dir="/tmp")
         _KEPT.append(folder)
         work = Path(folder.name)
-        build.compile_libraries(compiler, build.source_files(), work, work / "done", flags=FLAGS, eras=(418, 580))
+        build.compile_libraries(compiler, build.source_files(), work, work / "done", flags=FLAGS, eras=(_ERA,))
     except CompilerError as error:
         return str(error), ""
     return runtime, str(work / "done")

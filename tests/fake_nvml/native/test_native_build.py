@@ -1,11 +1,12 @@
-"""Building the library once, for every era, whole or not at all."""
+"""Building the library once, for every era, whole or not at all, by the compiler of the machine."""
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
-import subprocess
 import sys
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 import pytest
@@ -20,74 +21,56 @@ from tests.fake_nvml.native.test_real_libraries import exported
 
 @pytest.mark.parametrize("era", ERAS)
 def test_each_era_exports_what_its_driver_had_and_nothing_else(built: Path, era: int) -> None:
-    """Our marker is the only addition."""
-    assert exported(built / str(era) / LIBRARY) == symbols(era) | {MARKER}
+    """Our marker is the only addition, and a user can find its text in the library."""
+    library = built / str(era) / LIBRARY
 
-
-def test_the_marker_says_that_the_cards_are_simulated(built: Path) -> None:
-    """A user can find that text in the library."""
-    library = ctypes.CDLL(str(built / str(ERAS[-1]) / LIBRARY))
-
-    assert (ctypes.c_char * len(MARKER_TEXT)).in_dll(library, MARKER).value.decode() == MARKER_TEXT
-    assert "simulated" in MARKER_TEXT
+    assert exported(library) == symbols(era) | {MARKER}
+    marker = (ctypes.c_char * len(MARKER_TEXT)).in_dll(ctypes.CDLL(str(library)), MARKER).value.decode()
+    assert marker == MARKER_TEXT
+    assert "simulated" in marker
 
 
 @pytest.mark.parametrize(
     ("driver", "era"),
-    [("375.66", "390"), ("390.116", "390"), ("410.48", "390"), ("418.87.00", "418"), ("440.33.01", "418"),
-     ("470.57.02", "470"), ("535.104.05", "535"), ("535", "535"),
-     ("545.23.08", "535"), ("550.54.15", "550"), ("999.1", "615")],
-)  # fmt: skip
-def test_a_driver_gets_the_newest_era_that_it_has(built: Path, driver: str, era: str) -> None:
-    """A driver between two eras gets the older one."""
-    folder = library_folder(driver)
-
-    assert folder == built / era
-    assert (folder / LIBRARY).is_file()
-
-
-def test_library_loads_by_name_after_it_was_loaded_by_path(built: Path) -> None:
-    """How a program is put on it without a variable: the loader matches the name inside."""
-    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print(hasattr(ctypes.CDLL('libnvidia-ml.so.1'), 'fakenvml_version'))"
-    done = subprocess.run(
-        [sys.executable, "-c", code, built / "535" / LIBRARY], capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout.strip() == "True"
+    [("375.66", "390"), ("410.48", "390"), ("470.57.02", "470"), ("545.23.08", "535"), ("999.1", "615")],
+)
+def test_a_driver_gets_the_newest_era_that_it_has(
+    built: Path, capsys: pytest.CaptureFixture[str], driver: str, era: str
+) -> None:
+    """A driver between two eras gets the older one; the command prints its folder, or that of all."""
+    assert library_folder(driver) == built / era
+    assert main(["--driver", driver]) == main([]) == 0
+    assert capsys.readouterr().out.split() == [str(built / era), str(built)]
 
 
 def test_the_source_has_no_warnings(tmp_path: Path) -> None:
     """The compiler takes every warning for an error."""
-    try:
-        compiler = find_compiler(os.environ)
-    except CompilerError as error:
-        pytest.skip(str(error))
+    compiler = find_compiler(os.environ)
 
     compile_libraries(compiler, source_files(), tmp_path, tmp_path / "done", flags=["-Werror", "-Wshadow"], eras=[535])
 
     assert (tmp_path / "done" / "535" / LIBRARY).is_file()
 
 
-def test_a_second_build_compiles_nothing(tmp_path: Path) -> None:
-    """The compiler here only notes that it was called, and makes an empty file of each output."""
+def test_a_second_build_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler here only notes its calls, and makes an empty file of each output. Other sources are another build."""
     environment = recording_compiler(tmp_path)
 
     first = ensure(environment)
     calls = (tmp_path / "calls").read_text()
-    second = ensure(environment)
 
-    assert first == second
+    assert ensure(environment) == first
     assert sorted(path.name for path in first.iterdir()) == sorted(map(str, ERAS))
     assert (tmp_path / "calls").read_text() == calls
     assert list(first.parent.iterdir()) == [first], "nothing half built is left"
+    monkeypatch.setattr(build, "source_files", lambda: {"new.c": ""})
+    assert ensure(environment) != first
 
 
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    """The cache has no half of a build."""
-    environment = recording_compiler(tmp_path, fails_at="580.map")
-
-    with pytest.raises(CompilerError):
-        ensure(environment)
+    """The cache has no half of a build, and the error has the stderr of the compiler."""
+    with pytest.raises(CompilerError, match="no room on device"):
+        ensure(recording_compiler(tmp_path, fails_at="580.map"))
 
     assert list((tmp_path / "cache" / "fake-nvml").iterdir()) == []
 
@@ -107,59 +90,66 @@ def test_a_build_that_another_process_finished_first_is_taken(tmp_path: Path, mo
     assert sorted(path.name for path in ensure(environment).iterdir()) == sorted(map(str, ERAS))
 
 
-def test_other_sources_are_another_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache's folder follows from the content."""
-    environment = recording_compiler(tmp_path)
-    first = ensure(environment)
-    monkeypatch.setattr(build, "source_files", lambda: {"new.c": ""})
-
-    assert ensure(environment) != first
-
-
-def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    """The error names the variable that moves it."""
-    (tmp_path / "file").write_text("")
-
-    with pytest.raises(CompilerError, match="GPUSHARE_CACHE"):
-        ensure({**os.environ, "GPUSHARE_CACHE": str(tmp_path / "file")})
-
-
 def test_the_cache_is_the_users_unless_set(tmp_path: Path) -> None:
-    """The cache is in the home folder's `.cache` if no variable names another folder."""
+    """The home folder's `.cache` if no variable names another; one that cannot be written is named with the variable."""
     home = str(tmp_path)
 
     assert build.cache_folder({"HOME": home}) == tmp_path / ".cache/gpushare/fake-nvml"
     assert build.cache_folder({"HOME": home, "XDG_CACHE_HOME": "/c"}) == Path("/c/gpushare/fake-nvml")
     assert build.cache_folder({"HOME": home, "GPUSHARE_CACHE": "/g"}) == Path("/g/fake-nvml")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CompilerError, match="GPUSHARE_CACHE"):
+        ensure({**os.environ, "GPUSHARE_CACHE": str(tmp_path / "file")})
 
 
-def test_the_command_says_where_the_libraries_are(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints the folder of all libraries, or with a driver the folder of that driver's era."""
-    assert main([]) == 0
-    assert capsys.readouterr().out.strip() == str(built)
-    assert main(["--driver", "470.57"]) == 0
-    assert capsys.readouterr().out.strip() == str(built / "470")
-
-
-def test_the_command_fails_with_a_reason(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compiler that is not there is named, and the exit code is 1."""
-    monkeypatch.setenv("CC", "no-such-compiler")
-
-    assert main([]) == 1
-    assert "no-such-compiler" in capsys.readouterr().err
-
-
-def test_libraries_that_lie_ready_are_taken_without_a_compiler(built: Path) -> None:
-    """Libraries that lie ready need no compiler, as in an image, which has none."""
+def test_libraries_that_lie_ready_are_taken_without_a_compiler(built: Path, tmp_path: Path) -> None:
+    """As in an image, which has none. To build a library that is missing would hide that the image is broken."""
     environment = {"FAKENVML_LIBRARIES": str(built), "CC": "no-such-compiler"}
 
     assert library_folder("470.57", environment) == built / "470"
-
-
-def test_a_folder_without_the_library_is_named(tmp_path: Path) -> None:
-    """Building another one in its place would hide that the image is broken."""
     with pytest.raises(CompilerError, match=f"FAKENVML_LIBRARIES: no {tmp_path}/470"):
         library_folder("470.57", {"FAKENVML_LIBRARIES": str(tmp_path)})
+
+
+def test_the_users_compiler_is_before_the_systems_and_zig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CC may have options; then comes the path, then the package of zig; without any the error names what to install."""
+    path = {"PATH": str(tmp_path)}
+    real = PathFinder.find_spec
+
+    def without(name: str, *rest: object) -> ModuleSpec | None:
+        return None if name == "ziglang" else real(name, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PathFinder, "find_spec", without)
+        with pytest.raises(CompilerError, match="install gcc or clang, or `pip install ziglang`"):
+            find_compiler(path)
+    (tmp_path / "ziglang").mkdir()
+    (tmp_path / "ziglang" / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    assert find_compiler(path).command == (sys.executable, "-m", "ziglang", "cc")
+
+    programs = {name: tmp_path / name for name in ("clang", "mycc")}
+    for program in programs.values():
+        program.write_text("#!/bin/sh\nexit 0\n")
+        program.chmod(0o755)
+    assert find_compiler(path).command == (str(programs["clang"]),)
+    mine = find_compiler({"CC": "mycc -m64", **path})
+    assert mine.command == (str(programs["mycc"]), "-m64")
+    programs["mycc"].write_text("no program")
+    assert find_compiler({"CC": "mycc", **path}).identity != mine.identity, "another compiler in the same place"
+    with pytest.raises(CompilerError, match="did not run"):
+        mine.run([], tmp_path)
+
+
+def test_a_compiler_that_is_not_there_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other one is taken in its place, and the command's exit code is 1."""
+    monkeypatch.setenv("CC", "no-such-compiler")
+
+    assert main([]) == 1
+    assert "CC is no-such-compiler" in capsys.readouterr().err
 
 
 def recording_compiler(folder: Path, fails_at: str = "never") -> dict[str, str]:
@@ -168,7 +158,7 @@ def recording_compiler(folder: Path, fails_at: str = "never") -> dict[str, str]:
     script.write_text(
         "#!/bin/sh\n"
         f'echo "$@" >> {folder}/calls\n'
-        f'case "$*" in *{fails_at}*) exit 1;; esac\n'
+        f'case "$*" in *{fails_at}*) echo "no room on device" >&2; exit 1;; esac\n'
         'while [ $# -gt 1 ]; do [ "$1" = -o ] && : > "$2"; shift; done\n'
     )
     script.chmod(0o755)

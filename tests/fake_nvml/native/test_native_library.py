@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.calls import CALLS
+from fake_nvml.core.answers import FUNCTIONS
 from fake_nvml.native.build import LIBRARY, compile_libraries, library_folder, source_files
-from fake_nvml.native.compiler import CompilerError, find_compiler
+from fake_nvml.native.compiler import find_compiler
 from fake_nvml.state import State
 from tests.fake_nvml.native.sanitized import sanitized_library
 
@@ -39,11 +39,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library that takes a folder of ours for the node's: its default state, and its real driver's place."""
     folder = tmp_path_factory.mktemp("node")
     flags = [f'-DDEFAULT_STATE="{folder}/run/state"', f'-DREAL_DRIVER="{folder}/driver"']
-    try:
-        compiler = find_compiler(os.environ)
-    except CompilerError as error:
-        pytest.skip(str(error))
-    compile_libraries(compiler, source_files(), folder, folder / "built", flags=flags, eras=[535])
+    compile_libraries(find_compiler(os.environ), source_files(), folder, folder / "built", flags=flags, eras=[535])
     return folder
 
 
@@ -63,26 +59,15 @@ def show(path: Path, box: str) -> None:
     State.create(path, Box.load(box, seed="node")).close()
 
 
-def test_the_variable_says_where_the_state_is(library: Path, elsewhere: Path, tmp_path: Path) -> None:
-    """The variable wins over the default places of the state."""
-    show(elsewhere / "run" / "state", "t4x1")
-    show(tmp_path / "state", "t4x2")
-
-    assert run(INIT, library, environment={"FAKENVML_STATE": str(tmp_path / "state")}).stdout.split() == ["0", "2"]
-
-
-def test_default_state_is_the_nodes_before_the_librarys(library: Path, elsewhere: Path) -> None:
-    """The file in `/run` wins over the one beside the library."""
+def test_the_state_is_the_variables_the_nodes_or_the_librarys(library: Path, elsewhere: Path, tmp_path: Path) -> None:
+    """The variable wins over the file in `/run`, and that over the library's; without any there is no driver."""
+    assert run(INIT, library, environment={}).stdout.split() == ["9", "0"]
     show(library.with_name("fakenvml.state"), "t4x2")
     assert run(INIT, library, environment={}).stdout.split() == ["0", "2"]
-
     show(elsewhere / "run" / "state", "t4x1")
     assert run(INIT, library, environment={}).stdout.split() == ["0", "1"]
-
-
-def test_without_any_state_there_is_no_driver(library: Path) -> None:
-    """The library answers nvmlInit with DRIVER_NOT_LOADED if there is no state."""
-    assert run(INIT, library, environment={}).stdout.split() == ["9", "0"]
+    show(tmp_path / "state", "mixed")
+    assert run(INIT, library, environment={"FAKENVML_STATE": str(tmp_path / "state")}).stdout.split() == ["0", "3"]
 
 
 def test_library_refuses_beside_a_real_driver_unless_wanted(library: Path, elsewhere: Path) -> None:
@@ -115,8 +100,8 @@ for name in sys.argv[1:]:
     print(name, getattr(library, name)(*null), getattr(library, name)(handle, *null), flush=True)
 print("end")
 """
-    names = sorted(set(CALLS) - {"nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown", "nvmlErrorString"})
-    environment = {"FAKENVML_STATE": str(tmp_path / "state"), **sanitized_library("580.65.06")}
+    names = sorted(set(FUNCTIONS) - {"nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown", "nvmlErrorString"})
+    environment = {"FAKENVML_STATE": str(tmp_path / "state"), **sanitized_library()}
 
     done = run(code, *names, environment=environment)
 
@@ -166,7 +151,7 @@ for thread in threads:
     thread.join()
 print(unknown, library.nvmlDeviceGetCount_v2(None))
 """
-    environment = {"FAKENVML_STATE": str(tmp_path / "state"), **sanitized_library("580.65.06")}
+    environment = {"FAKENVML_STATE": str(tmp_path / "state"), **sanitized_library()}
 
     done = run(code, environment=environment)
 
@@ -177,7 +162,7 @@ print(unknown, library.nvmlDeviceGetCount_v2(None))
 def test_a_killed_client_disturbs_no_other(tmp_path: Path) -> None:
     """A client that is killed within a call holds no lock that others wait for."""
     show(tmp_path / "state", "t4x1")
-    environment = {"FAKENVML_STATE": str(tmp_path / "state"), "LD_LIBRARY_PATH": _folder()}
+    environment = {"FAKENVML_STATE": str(tmp_path / "state"), "LD_LIBRARY_PATH": str(library_folder("535"))}
     code = "import pynvml\npynvml.nvmlInit()\nprint(flush=True)\nwhile True: pynvml.nvmlDeviceGetCount()"
     client = subprocess.Popen(
         [sys.executable, "-c", code], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
@@ -195,11 +180,3 @@ def test_a_killed_client_disturbs_no_other(tmp_path: Path) -> None:
         state.set_value(state.cards()[0].uuid, "temperature", "70")
         assert state.cards()[0].temperature == 70
         assert state.read().header.sequence % 2 == 0
-
-
-def _folder() -> str:
-    """The folder of the library of driver 535; skips if it cannot be built."""
-    try:
-        return str(library_folder("535"))
-    except CompilerError as error:
-        pytest.skip(str(error))

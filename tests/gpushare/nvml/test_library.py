@@ -13,7 +13,6 @@ import pynvml
 import pytest
 
 from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, UNKNOWN64
-from fake_nvml.fake_library import install
 from fake_nvml.state import State
 from gpushare.errors import GpushareError
 from gpushare.nvml.api import (
@@ -184,10 +183,9 @@ def test_closing_twice_is_closing_once(simulate: Simulate) -> None:
         one.survey()
 
 
-@pytest.mark.usefixtures("clean_pynvml")
-def test_without_a_kernel_module_there_is_no_driver(tmp_path: Path) -> None:
+def test_without_a_kernel_module_there_is_no_driver(simulate: Simulate) -> None:
     """The error is one of ours."""
-    install(tmp_path / "none", on_purpose=True)
+    simulate("t4x1").path.unlink()
 
     with pytest.raises(NoDriverError, match="kernel module is not loaded") as caught:
         open_library(None)

@@ -32,7 +32,7 @@ def main(driver: Path = DRIVER) -> int:
 
     # The node's kernel knows nothing of the cards: what one would say lies beside them.
     sys_root = folder_of(Path(os.environ.get(STATE_VARIABLE) or DEFAULT_STATE))  # noqa: TID251  # a program's own main
-    return int(fake_nvml(["exec", "--layer", "c", "--", PROGRAM, "--sys-root", str(sys_root), *arguments]))
+    return int(fake_nvml(["exec", "--", PROGRAM, "--sys-root", str(sys_root), *arguments]))
 
 
 if __name__ == "__main__":
