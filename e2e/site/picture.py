@@ -21,7 +21,8 @@ Parts = Mapping[str, Sequence[Object]]
 
 # The label of a node that shares its cards, as the original's manifests have it.
 _LABEL: Final = {"gpushare": "true"}
-_DEVICE_PLUGIN: Final = "gpushare-device-plugin"
+DEVICE_PLUGIN: Final = "gpushare-device-plugin"
+KUBE_SYSTEM: Final = "kube-system"
 # Signs of NVIDIA's cards on a node: what NVIDIA's plugin offers, and labels of its feature discovery and of Kubernetes' own.
 _OTHER_RESOURCE: Final = "nvidia.com/gpu"
 _SIGNS: Final = re.compile(
@@ -68,7 +69,7 @@ class Picture:
     @cached_property
     def placing_labels(self) -> Sequence[Mapping[str, str]]:
         """The labels of nodes by which each installation places device plugins; the original's if no device plugin is there."""
-        plugins = (pod for pod in self.pods if labels_of(pod).get("component") == _DEVICE_PLUGIN)
+        plugins = (pod for pod in self.pods if labels_of(pod).get("component") == DEVICE_PLUGIN)
         selectors = [pod["spec"].get("nodeSelector") or {} for pod in plugins]
         # The kubelet sets labels like kubernetes.io/os itself.
         found = [{key: one[key] for key in one if not key.startswith("kubernetes.io/")} for one in selectors]
@@ -124,11 +125,10 @@ def without_odd(
 ) -> tuple[dict[str, Exception], _D]:
     """The subjects of the parts on which a rule raises an error, each with it, and the picture without them.
 
-    None if it raises one on no part at all, too. An ``expected`` error is an answer of the rule. Halves are tried, then their
-    halves: few parts are odd.
+    None if it raises one on no part at all, too. An ``expected`` error is an answer of the rule.
     """
 
-    def error_on(some: Iterable[Sequence[Object]]) -> Exception | None:
+    def error_on(*some: Sequence[Object]) -> Exception | None:
         try:
             list(rule(picture.of(some)))
         except expected:
@@ -137,20 +137,11 @@ def without_odd(
             return error
         return None
 
-    if error_on(()) is not None:
+    if error_on() is not None:
         return {}, picture
-    odd, sound, groups = dict[str, Exception](), list[Sequence[Object]](), [list(picture.parts().items())]
-    while groups:
-        group = groups.pop()
-        error = error_on([*sound, *(part for _, part in group)])
-        if error is None:
-            sound += (part for _, part in group)
-        elif len(group) == 1:
-            odd[group[0][0]] = error
-        else:
-            half = len(group) // 2
-            groups += [group[half:], group[:half]]
-    return odd, picture.of(sound)
+    parts = picture.parts()
+    odd = {subject: error for subject, part in parts.items() if (error := error_on(part)) is not None}
+    return odd, picture.of(part for subject, part in parts.items() if subject not in odd)
 
 
 def _field(item: Object, *names: str) -> str:
@@ -185,11 +176,6 @@ def labels_of(item: Object) -> Mapping[str, str]:
     return item["metadata"].get("labels") or {}
 
 
-def is_labelled(node: Object) -> bool:
-    """Does the node have the label by which the original's manifests place device plugins?"""
-    return labels_of(node).items() >= _LABEL.items()
-
-
 def as_arguments(labels: Mapping[str, str]) -> str:
     """Labels as ``kubectl label`` takes them."""
     return " ".join(f"{key}={value}" for key, value in sorted(labels.items()))
@@ -208,7 +194,11 @@ def words_of(container: Object) -> list[str]:
 
 def _shares(node: Object) -> bool:
     # A kubelet goes on to write 0 for a resource after its plugin has left.
-    return is_labelled(node) or offers(node, spec.RESOURCE_MEMORY) or spec.NODE_CARDS in annotations_of(node)
+    return (
+        labels_of(node).items() >= _LABEL.items()
+        or offers(node, spec.RESOURCE_MEMORY)
+        or spec.NODE_CARDS in annotations_of(node)
+    )
 
 
 def _has_cards(node: Object) -> bool:
