@@ -323,7 +323,7 @@ def test_a_report_of_any_texts_is_whole(tmp_path: Path, found: Table) -> None:
         (
             changed({**CASES, **OPEN, "test_it_ends": Case((), {"a": FAILED}, "It ends.")}),
             # The verdict, a failure, results with reasons, findings, preflight, facts, the row to keep, a recording.
-            "failed|test_it_ends (a)|why|it fills|It fills a card.|not judged|no room|not applicable|one card|not run"
+            "failed|test_it_ends (a)|why|it fills|It fills a card.|not judged|no room|not applicable|one card"
             "|1.2 and 1.3|finish the roll-out|not seen|535.104.05|nvidia.com/gpu|https://api.site:6443|v1.36.3|extender:1.2"
             "|docs/compatibility/2026-11-27-existing-v1.36.3-Tesla-T4.json|model: t4",
         ),

@@ -212,7 +212,8 @@ def _case(name: str, case: Case, names: Iterable[str]) -> list[str | Element]:
     row: list[str | Element] = [tag("th", test if file else title_of(name), tag("small", about), scope="row")]
     for column in names:
         verdict = case.verdicts.get(column)
-        word = verdict.outcome if verdict else NOT_RUN
+        # A validation has a result for each case on each node that it is for.
+        word = verdict.outcome if verdict else NOT_RUN if file else ""
         reason = [tag("small", verdict.reason)] if verdict and verdict.reason else []
         row.append(tag("td", word, *reason, class_=_class(word)))
     return row
