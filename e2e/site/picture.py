@@ -125,10 +125,11 @@ def without_odd(
 ) -> tuple[dict[str, Exception], _D]:
     """The subjects of the parts on which a rule raises an error, each with it, and the picture without them.
 
-    None if it raises one on no part at all, too. An ``expected`` error is an answer of the rule.
+    None if it raises one on no part at all, too. An ``expected`` error is an answer of the rule. Halves are tried, then their
+    halves: few parts are odd.
     """
 
-    def error_on(*some: Sequence[Object]) -> Exception | None:
+    def error_on(some: Iterable[Sequence[Object]]) -> Exception | None:
         try:
             list(rule(picture.of(some)))
         except expected:
@@ -137,11 +138,20 @@ def without_odd(
             return error
         return None
 
-    if error_on() is not None:
+    if error_on(()) is not None:
         return {}, picture
-    parts = picture.parts()
-    odd = {subject: error for subject, part in parts.items() if (error := error_on(part)) is not None}
-    return odd, picture.of(part for subject, part in parts.items() if subject not in odd)
+    odd, sound, groups = dict[str, Exception](), list[Sequence[Object]](), [list(picture.parts().items())]
+    while groups:
+        group = groups.pop()
+        error = error_on([*sound, *(part for _, part in group)])
+        if error is None:
+            sound += (part for _, part in group)
+        elif len(group) == 1:
+            odd[group[0][0]] = error
+        else:
+            half = len(group) // 2
+            groups += [group[half:], group[:half]]
+    return odd, picture.of(sound)
 
 
 def _field(item: Object, *names: str) -> str:
