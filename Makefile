@@ -99,8 +99,8 @@ e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|contr
 
 # All profiles but OURS and CLUSTER.
 conformance: PROFILE ?= conformance
-conformance: $(READY) ## Judge the programs of TARGET by the promises, in two minutes; HTML, JUnit and JSON in artefacts/ (PROFILE=conformance,ours CLUSTER=)
-	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report --profile $(PROFILE) --bursts 3 --quick --verbose --no-header $(AT_ONCE) $(ON) $(ARGS)
+conformance: $(READY) ## Judge the programs of TARGET by the promises, in two minutes; HTML, JSON and JUnit in artefacts/ (PROFILE=conformance,ours CLUSTER=)
+	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report --profile $(PROFILE) --bursts 3 --quick --verbose --no-header --junit-xml artefacts/junit.xml $(AT_ONCE) $(ON) $(ARGS)
 
 # The seeds of the runs follow from SEED.
 RUNS ?= 50

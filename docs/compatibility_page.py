@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from e2e.site.report.compatibility import FOLDER, markdown_of
-from e2e.site.report.report_files import read_report
+from e2e.report.compatibility import FOLDER, markdown_of
+from e2e.report.verdict_files import read
 
 _HERE: Final = Path(__file__).parent
 _INTRODUCTION: Final = """# Compatibility
@@ -26,7 +26,7 @@ and the same cards, needs another name. The file names nodes, cards and the API 
 
 def page(folder: Path) -> str:
     """The whole page."""
-    return f"{_INTRODUCTION}\n{markdown_of({path.name: read_report(path) for path in folder.glob('*.json')})}"
+    return f"{_INTRODUCTION}\n{markdown_of({path.name: read(path) for path in folder.glob('*.json')})}"
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@ from typing import Final
 
 from e2e import flakes
 from e2e.onsite import carry, validate
+from e2e.report import report_verbs
 from e2e.rivals import saboteurs
 from e2e.site import look_verbs
-from e2e.site.report import report_verbs
 from e2e.site.unexpected import EXPECTED, noted
 
 _FAILED: Final = 1

@@ -86,7 +86,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     distribution.add_option(group)
     verdicts.add_options(group)
     site_options.add_options(group.addoption)
-    group.addoption("--site-report", type=Path, help="folder of the report of cases on any cluster (HTML, JUnit, JSON)")
+    group.addoption("--site-report", type=Path, help="folder of the report of cases on any cluster (HTML, JSON)")
 
 
 def pytest_configure(config: pytest.Config) -> None:

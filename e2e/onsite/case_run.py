@@ -13,9 +13,9 @@ import pytest
 from e2e.onsite.console import LOG_FILE, Console, console
 from e2e.onsite.site_results import LEFT
 from e2e.report import verdict_plugin
+from e2e.report.verdict_files import SITE_JSON, SITE_JUNIT, make_ready, read
+from e2e.report.verdicts import judgements
 from e2e.site import SiteError
-from e2e.site.report.report_files import JSON_FILE, make_ready, read_report
-from e2e.site.report.site_verdict import verdict_of
 
 _CASES: Final = Path(__file__).parent / "test_onsite.py"
 OK, FAILED, MISUSED, UNTRUE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -76,7 +76,8 @@ def run_cases(cluster: str, folder: Path, options: Sequence[str] = ()) -> int:
         # One that is ignored stays so, as nohup wants it.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
-    argv = [str(_CASES), "--cluster", cluster, "--site-report", str(folder), *_SETTINGS, *options]
+    reports = ("--site-report", str(folder), "--junit-xml", str(folder / SITE_JUNIT))
+    argv = [str(_CASES), "--cluster", cluster, *reports, *_SETTINGS, *options]
     try:
         with console(folder / LOG_FILE) as lines:
             return _code(argv, lines, folder)
@@ -100,7 +101,7 @@ def _code(argv: Sequence[str], lines: Console, folder: Path) -> int:
             lines.say(f"nothing was judged: an unexpected error ended the run; {lines.log} has the details")
         return FAILED
     try:
-        verdict = verdict_of(read_report(folder / JSON_FILE))
+        verdict = judgements(read(folder / SITE_JSON), ())[""]
     except OSError:
         # It could not be written; the output has the error.
         return FAILED

@@ -1,7 +1,7 @@
 """Skips that leave a gap: the case might have shown a fault, but could not run. They make the verdict incomplete.
 
 An image that cannot be used on its node leaves one, as it shows nothing about sharing. A case about something that the site has
-not, or that its administrator did not allow, is skipped with ``pytest.skip`` alone: it is not judged either, and leaves no gap.
+not, or that its administrator did not allow, is skipped with ``pytest.skip`` alone: it is not applicable, and leaves no gap.
 """
 
 from __future__ import annotations

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
+from e2e.report.verdict_table import CardFacts, NodeFacts
 from e2e.site.invariants import COMPONENTS
 from e2e.site.node_cards import UnreadableError, described
 from e2e.site.node_invariants import other_resources
-from e2e.site.picture import labels_of, words_of
-from e2e.site.preflight_picture import DEVICE_PLUGIN
-from e2e.site.site_report import CardFacts, NodeFacts
+from e2e.site.picture import DEVICE_PLUGIN, labels_of, words_of
 
 # Our kind's workers, which have simulated cards, carry labels that begin so; the runtime of our stand-in kubelet is this one.
 _SIMULATED: Final = "clusters.gpushare/"

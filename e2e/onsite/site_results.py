@@ -1,4 +1,4 @@
-"""The outcome of the cases, with what the cluster was like before and after: a ``SiteReport`` at the end of a session."""
+"""The outcome of the cases, with what the cluster was like before and after: the table of a validation at the end of a session."""
 
 from __future__ import annotations
 
@@ -21,15 +21,26 @@ from e2e.onsite.console import LOG_FILE, console_of
 from e2e.onsite.gaps import leaves_gap, why_not_judged
 from e2e.onsite.site_facts import node_facts, on_this_machine, programs
 from e2e.report.sources import state
+from e2e.report.verdict_files import write
 from e2e.report.verdict_plugin import verdict_of
+from e2e.report.verdict_table import (
+    WHOLE_CLUSTER,
+    Case,
+    Column,
+    NodeFacts,
+    Outcome,
+    PreflightLine,
+    Site,
+    Table,
+    Verdict,
+    title_of,
+)
+from e2e.report.verdicts import of_site
 from e2e.site import SiteError
 from e2e.site.findings import Finding
 from e2e.site.machine_preflight import machine_preflight
 from e2e.site.observe import Observation
 from e2e.site.preflight_reading import preflight
-from e2e.site.report import site_verdict
-from e2e.site.report.report_files import write_reports
-from e2e.site.site_report import CaseResult, NodeFacts, PreflightLine, SiteReport, Verdict
 from e2e.site.unexpected import sentence
 from e2e.site.validation_namespace import NAMESPACE
 
@@ -56,7 +67,7 @@ class Visit:
     preflight: tuple[PreflightLine, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     recordings: dict[str, Any] = field(default_factory=dict)
-    extra: list[CaseResult] = field(default_factory=list)
+    extra: dict[str, Case] = field(default_factory=dict)
 
     @property
     def simulated_nodes(self) -> set[str]:
@@ -91,7 +102,7 @@ async def look_behind(config: pytest.Config, api: ApiClient, visit: Visit) -> No
         visit.findings += [finding for finding in await _findings(api) if finding.key not in known]
     except (SiteError, ApiError, TransportError) as error:
         promise = "The cluster breaks no invariant of sharing after the cases."
-        visit.extra.append(CaseResult("look-behind", "", promise, "not judged", str(error)))
+        visit.extra["look-behind"] = Case((), {WHOLE_CLUSTER: Verdict("not judged", str(error))}, promise)
 
 
 def note_clean_up(config: pytest.Config, visit: Visit, error: BaseException) -> None:
@@ -99,7 +110,7 @@ def note_clean_up(config: pytest.Config, visit: Visit, error: BaseException) -> 
     promise = "Everything that the run created is gone."
     told = error.__cause__ if isinstance(error, asyncio.CancelledError) and error.__cause__ else error
     reason = f"{sentence(told, LOG_FILE)}; {LEFT}"
-    visit.extra.append(CaseResult("clean-up", "", promise, "failed", reason))
+    visit.extra["clean-up"] = Case((), {WHOLE_CLUSTER: Verdict("failed", reason)}, promise)
     if not isinstance(error, Exception) or not _wants_report(config):
         raise error
 
@@ -125,6 +136,16 @@ async def _findings(api: ApiClient) -> list[Finding]:
     return (await observation.run(0.0, asyncio.Event())).findings
 
 
+class _Result(msgspec.Struct):
+    """One case on one node."""
+
+    name: str
+    node: str
+    text: str
+    verdict: Verdict = Verdict("not judged", _NOT_BEGUN)
+    seconds: float = 0.0
+
+
 class SiteResults:
     """Collects the cases of one session in this process, and writes their report to ``--site-report``."""
 
@@ -132,7 +153,7 @@ class SiteResults:
         self._config = config
         self._folder_of_cases = cases
         self._started = datetime.now(UTC)
-        self._results: dict[str, CaseResult] = {}
+        self._results: dict[str, _Result] = {}
         self._lines: list[str] = []
         self._sentences: dict[str, str] = {}
         self._gaps: set[str] = set()
@@ -150,8 +171,7 @@ class SiteResults:
                 and "node" in callspec.params
             ):
                 promise = " ".join((item.function.__doc__ or "").strip().split("\n\n")[0].split())
-                node = callspec.params["node"]
-                self._results[item.nodeid] = CaseResult(item.originalname, node, promise, "not judged", _NOT_BEGUN)
+                self._results[item.nodeid] = _Result(item.originalname, callspec.params["node"], promise)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -167,26 +187,32 @@ class SiteResults:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One phase of a case: its last word counts, but the first failure is the one that is reported."""
-        if (case := self._results.get(report.nodeid)) is None:
+        if (result := self._results.get(report.nodeid)) is None:
             return
-        case = msgspec.structs.replace(case, seconds=case.seconds + report.duration)
-        if case.verdict != "failed" and (found := _judged(report)) is not None:
-            word, reason, lacks = found
-            if word == "failed":
-                reason = self._sentences.get(report.nodeid, reason)
-                word = "not judged" if report.nodeid in self._gaps else word
-            case = msgspec.structs.replace(case, verdict=word, reason=reason, lacks_precondition=lacks)
-        self._results[report.nodeid] = case
+        result.seconds += report.duration
+        found = verdict_of(report)
+        if found is None or result.verdict.outcome == "failed":
+            return
+        if found.outcome in ("failed", "error"):
+            word: Outcome = "not judged" if report.nodeid in self._gaps else "failed"
+            result.verdict = Verdict(word, self._sentences.get(report.nodeid, found.reason))
+        elif found.outcome == "passed":
+            result.verdict = Verdict("passed")
+        else:
+            gap = why_not_judged(found.reason)
+            result.verdict = Verdict("not judged", gap) if gap else Verdict("not applicable", found.reason)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         """A line for the administrator as soon as a case has ended."""
-        console, case = console_of(self._config), self._results.get(nodeid)
-        if console is None or case is None:
+        console, result = console_of(self._config), self._results.get(nodeid)
+        if console is None or result is None:
             return
         self._told.add(nodeid)
-        word = case.verdict.upper() if case.verdict == "failed" else case.verdict
+        verdict = result.verdict
+        word = verdict.outcome.upper() if verdict.outcome == "failed" else verdict.outcome
         counted = f"{len(self._told)}/{len(self._results)}"
-        console.say(f"{counted:>7}  {word:10}  {': '.join(filter(None, (case.node, case.title, case.reason)))}")
+        text = ": ".join(filter(None, (result.node, title_of(result.name), verdict.reason)))
+        console.say(f"{counted:>7}  {word:14}  {text}")
 
     # Around pytest's own, which ends the fixtures of an interrupted run, and inside of that which prints the summary.
     @pytest.hookimpl(wrapper=True, trylast=True)
@@ -208,43 +234,38 @@ class SiteResults:
         visit = self._config.stash.get(VISIT, None)
         if folder is None or visit is None:
             return
-        self._lines = [f"{one.name}: {one.reason}" for one in visit.extra]
-        report = self._report(visit)
-        verdict = site_verdict.verdict_of(report).line
+        self._lines = [f"{name}: {one.verdicts[WHOLE_CLUSTER].reason}" for name, one in visit.extra.items()]
+        site = self._site(visit)
+        table = self._table(visit, site)
+        verdict = of_site(table, site)
         try:
-            write_reports(report, folder)
+            write(folder, table, ())
         except OSError as error:
-            self._lines.append(f"{verdict} The report could not be written: {error}")
+            self._lines.append(f"{verdict.text} The report could not be written: {error}")
         else:
-            self._lines.append(f"{verdict} The report is in {folder}.")
-            if console_of(self._config) is not None and site_verdict.verdict_of(report).word != "passed":
+            self._lines.append(f"{verdict.text} The report is in {folder}.")
+            if console_of(self._config) is not None and verdict.word != "passed":
                 self._lines.append(f"The details are in {folder / LOG_FILE}.")
 
-    def _report(self, visit: Visit) -> SiteReport:
-        return SiteReport(
-            kind=self._config.getoption("--cluster"),
-            are_cards_simulated=bool(visit.simulated_nodes),
-            started=self._started.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    def _site(self, visit: Visit) -> Site:
+        started = self._started.strftime("%Y-%m-%dT%H:%M:%SZ")
+        target, kind = Path(self._config.getoption("--target")).stem, self._config.getoption("--cluster")
+        return Site(
+            Column(target, kind, visit.kubernetes, started),
             seconds=(datetime.now(UTC) - self._started).total_seconds(),
             server=visit.server,
-            kubernetes=visit.kubernetes,
-            target=Path(self._config.getoption("--target")).stem,
             programs=visit.programs,
-            commit=state(self._config.rootpath),
             nodes=visit.nodes,
             preflight=visit.preflight,
-            cases=(*self._results.values(), *visit.extra),
             findings=tuple(visit.findings),
             recordings=visit.recordings,
         )
 
-
-def _judged(report: pytest.TestReport) -> tuple[Verdict, str, bool] | None:
-    """The verdict of one phase, its reason, and whether a precondition lacks; None for one that was only the way to another."""
-    verdict = verdict_of(report)
-    if verdict is None:
-        return None
-    if verdict.outcome in ("skipped", "not applicable"):
-        gap = why_not_judged(verdict.reason)
-        return "not judged", gap or verdict.reason, not gap
-    return ("passed" if verdict.outcome == "passed" else "failed"), verdict.reason, False
+    def _table(self, visit: Visit, site: Site) -> Table:
+        cases: dict[str, Case] = {}
+        for result in self._results.values():
+            case = cases.setdefault(result.name, Case((), {}, result.text))
+            case.verdicts[result.node] = msgspec.structs.replace(result.verdict, seconds=result.seconds)
+        cases |= visit.extra
+        names = [one.name for one in site.nodes] + [name for case in cases.values() for name in case.verdicts]
+        return Table(state(self._config.rootpath), dict.fromkeys(names, site.run), cases, site)

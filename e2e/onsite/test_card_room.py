@@ -47,31 +47,27 @@ def free(*pods: dict[str, Any], on: dict[str, Any] | None = None) -> dict[int, i
     return {card.index: card.free.units for card in room_on(on or node(), pods).cards}
 
 
-def test_booked_units_are_not_free() -> None:
+@pytest.mark.parametrize(
+    ("there", "units"),
+    [
+        ([pod(3, card=0), pod(2, card=0, phase="Pending"), pod(9, card=1)], {0: 9, 1: 1}),
+        ([allocated('{"c0": {"0": 2, "1": 1}}', 3)], {0: 12, 1: 9}),
+        ([pod(3, card=0, phase="Succeeded"), pod(9, card=1, where="other")], {0: 14, 1: 10}),
+        # A pod whose card is not known, or whose annotation names less than it asks for, may have any of them.
+        *(([pod(4, card=card)], {0: 10, 1: 6}) for card in (None, "x", "-1", "2", "")),
+        *(
+            ([allocated(text, 4)], {0: 10, 1: 6})
+            for text in ("", "{}", "x", '{"c0": {}}', '{"c0": {"0": 1}}', '{"c0": {"0": 9, "1": -5}}')
+        ),
+    ],
+)
+def test_booked_units_are_not_free(there: list[dict[str, Any]], units: dict[int, int]) -> None:
     """A card's room is its size less the bookings of pods that run or wait to start on the node."""
-    assert free(pod(3, card=0), pod(2, card=0, phase="Pending"), pod(9, card=1)) == {0: 9, 1: 1}
-    assert free(allocated('{"c0": {"0": 2, "1": 1}}', 3)) == {0: 12, 1: 9}
+    assert free(*there) == units
 
 
-def test_pods_that_ended_or_are_elsewhere_take_no_room() -> None:
-    """Only pods of the node that have not ended count."""
-    assert free(pod(3, card=0, phase="Succeeded"), pod(9, card=1, where="other")) == {0: 14, 1: 10}
-
-
-@pytest.mark.parametrize("card", [None, "x", "-1", "2", ""])
-def test_a_pod_without_a_known_card_counts_on_each(card: object) -> None:
-    """A pod that names no card, none of the node's, or none that can be read, may have any of them."""
-    assert free(pod(4, card=card)) == {0: 10, 1: 6}
-
-
-@pytest.mark.parametrize("text", ["", "{}", "x", '{"c0": {}}', '{"c0": {"0": 1}}', '{"c0": {"0": 9, "1": -5}}'])
-def test_an_allocation_without_the_request_counts_on_each(text: str) -> None:
-    """If the annotation of a pod on several cards names less than the pod asks for, any card may have the rest."""
-    assert free(allocated(text, 4)) == {0: 10, 1: 6}
-
-
-def test_sick_cards_have_no_room() -> None:
-    """A sick card is left out."""
+def test_unhealthy_cards_have_no_room() -> None:
+    """An unhealthy card is left out."""
     assert free(on=node(healthy=False)) == {}
 
 
@@ -126,10 +122,22 @@ def test_slots_are_asked_for_on_a_node_of_slots() -> None:
     assert not room_on(node(), ()).has_slots
 
 
-@pytest.mark.parametrize(("unit", "mib"), [("GiB", 1024), ("MiB", 1), ("256MiB", 256)])
-def test_the_unit_of_the_node_is_obeyed(unit: str, mib: int) -> None:
-    """The size of a unit is that of the node's annotation, in MiB."""
-    assert room_on(node(unit), ()).mib_per_unit == mib
+@pytest.mark.parametrize(
+    ("on", "mib"),
+    [
+        (node("GiB"), 1024),
+        (node("MiB"), 1),
+        (node("256MiB"), 256),
+        # The original's plugin does not write its unit: thousands of them on a card are MiB.
+        (undescribed(2 * 15, 2), 1024),
+        (undescribed(2 * 192, 2), 1024),
+        (undescribed(2 * 2048, 2), 1),
+        (undescribed(2 * 15360, 2), 1),
+    ],
+)
+def test_the_unit_of_the_node_is_obeyed(on: dict[str, Any], mib: int) -> None:
+    """The size of a unit is that of the node's annotation, in MiB, or follows from its amount."""
+    assert room_on(on, ()).mib_per_unit == mib
 
 
 def test_an_unknown_unit_is_an_error() -> None:
@@ -143,9 +151,3 @@ def test_a_node_of_the_original_has_cards_of_equal_size() -> None:
     room = room_on(undescribed(30, 2), [pod(3, card=0)])
 
     assert room.cards == (CardRoom(1, "", 15, Room(15)), CardRoom(0, "", 15, Room(12)))
-
-
-@pytest.mark.parametrize(("units", "mib"), [(2 * 15, 1024), (2 * 192, 1024), (2 * 2048, 1), (2 * 15360, 1)])
-def test_the_unit_of_the_original_follows_from_its_amount(units: int, mib: int) -> None:
-    """The original's plugin does not write its unit: thousands of them on a card are MiB."""
-    assert room_on(undescribed(units, 2), ()).mib_per_unit == mib

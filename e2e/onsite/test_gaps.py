@@ -9,22 +9,13 @@ import pytest
 from clusters.api.api_client import ApiError
 from clusters.api.resources import PODS
 from e2e.builders import plain_container
-from e2e.onsite.gaps import image_trouble, not_judged, unless_refused, why_not_judged
+from e2e.onsite.gaps import image_trouble, unless_refused
 from e2e.onsite.site import Site
 from e2e.onsite.test_onsite import hold
 from e2e.site.validation_namespace import NAMESPACE
 
 _NO_PYTHON: Final = 'runc create failed: exec: "python3": executable file not found in $PATH: unknown'
 _NO_CARD: Final = "nvidia-container-cli: device error: GPU-1: unknown device"
-
-
-def test_the_reason_of_a_gap_is_found_again() -> None:
-    """The reason of a gap has a mark, and that of another skip has none."""
-    with pytest.raises(pytest.skip.Exception) as caught:
-        not_judged("no room")
-
-    assert why_not_judged(str(caught.value)) == "no room"
-    assert why_not_judged("no room") == ""
 
 
 @pytest.mark.parametrize(
@@ -90,9 +81,8 @@ def test_only_the_image_is_to_blame(kind: str, reason: str, message: str, is_tro
 
 
 @pytest.mark.usefixtures("clean")
-@pytest.mark.parametrize("wait", ["runs", "ended"])
 @pytest.mark.stand_in_only("a real kubelet writes the status of its pod")
-async def test_an_image_that_cannot_be_used_is_a_gap(site: Site, wait: str) -> None:
+async def test_an_image_that_cannot_be_used_is_a_gap(site: Site) -> None:
     """The wait for such a pod ends immediately, and the case is not judged."""
     # No scheduler takes it, so no kubelet writes its status.
     pod = {"schedulerName": "none", "containers": [plain_container("c0")]}
@@ -108,4 +98,4 @@ async def test_an_image_that_cannot_be_used_is_a_gap(site: Site, wait: str) -> N
     with pytest.raises(
         pytest.skip.Exception, match=r"^not judged: .* ErrImagePull: 401 Unauthorized; name one with --probe"
     ):
-        await getattr(site, wait)("pulls")
+        await site.ended("pulls")

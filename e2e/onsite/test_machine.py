@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from e2e.commands import python
 from e2e.onsite.carry import carry
+from e2e.report.verdict_files import read
 from e2e.site import SiteError
 from fake_nvml.box import Box
 from fake_nvml.native.build import library_folder
@@ -27,22 +26,21 @@ async def test_a_machine_is_judged_on_its_own_libraries(tmp_path: Path) -> None:
             pytest.skip(f"no library in C: {error}")
         variables = {"FAKENVML_STATE": str(state.path), "LD_LIBRARY_PATH": str(libraries)}
         done = await python("-m", "e2e", "machine", "--report", str(tmp_path / "report"), variables=variables)
-    document: dict[str, Any] = json.loads((tmp_path / "report" / "site_report.json").read_text())
-    failed = [case for case in document["cases"] if case["verdict"] == "failed"]
-    (node,) = document["nodes"]
+    table = read(tmp_path / "report" / "site_report.json")
+    verdicts = {name: next(iter(case.verdicts.values())).outcome for name, case in table.cases.items()}
+    assert table.site is not None
+    (node,) = table.site.nodes
 
     # Without a kernel module the verdict cannot be more than incomplete.
-    assert (done.code, failed) == (4, []), done.said
-    assert document["are_cards_simulated"]
-    assert (node["driver"], node["kernel"]) == ("535.104", platform.release())
-    assert document["recordings"][node["name"]]["cards"]
-    verdicts = {case["name"]: case["verdict"] for case in document["cases"]}
+    assert (done.code, "failed" in verdicts.values()) == (4, False), done.said
+    assert (node.driver, node.kernel, node.are_cards_simulated) == ("535.104", platform.release(), True)
+    assert table.site.recordings[node.name]["cards"]
     assert verdicts["test_a_program_gets_the_memory_of_its_share"] == "passed"
     assert verdicts["test_use_beyond_the_booking_gets_an_event"] == "passed"
     assert verdicts["test_a_recording_replays_the_machine"] == "passed"
     # The machine has one card and no container, so a container that sees its card alone proves nothing.
-    assert verdicts["test_a_container_sees_its_card_alone"] == "not judged"
-    assert verdicts["test_nvidia_smi_shows_the_card_alone"] == "not judged"
+    assert verdicts["test_a_container_sees_its_card_alone"] == "not applicable"
+    assert verdicts["test_nvidia_smi_shows_the_card_alone"] == "not applicable"
 
 
 async def test_a_machine_without_a_driver_is_not_tried(tmp_path: Path) -> None:

@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from clusters.api.api_client import MERGE_PATCH, ApiClient, Object
+from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.api.connection import Connection
-from clusters.api.resources import LEASES, NAMESPACES, PODS
+from clusters.api.resources import LEASES, NAMESPACES, PODS, PRIORITY_CLASSES
 from clusters.api.waiting import eventually, until
 from clusters.provider import Cluster
 from e2e.attacks.door import Call, Door
-from e2e.builders import plain_container
+from e2e.builders import gpu_pod, plain_container
 from e2e.onsite import tenancy
 from e2e.onsite.probe_pods import CONTAINER_SECURITY, POD_SECURITY
-from e2e.onsite.tenancy import LEASE, Tenancy, TenancyError
-from e2e.site.validation_namespace import KEEP, NAMESPACE, RUN_LABEL
+from e2e.onsite.tenancy import LEASE, Tenancy, TenancyError, manifest_of_class
+from e2e.site.validation_namespace import KEEP, NAMESPACE, PRIORITY_CLASS, RUN_LABEL
 from e2e.tenant import admitted, remove_namespace
 
 # The labels of the administrator's namespace.
@@ -30,9 +30,11 @@ KEPT = {KEEP: "true"}
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")
 async def _soon(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> AsyncIterator[None]:
-    """A killed run is recognised within a second, and no case leaves the namespace to the next."""
+    """A killed run is recognised within a second, and no case leaves the namespace or the class to the next."""
     monkeypatch.setattr(tenancy, "LEASE_SECONDS", 1.0)
     yield
+    with contextlib.suppress(ApiError):
+        await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)
     await remove_namespace(cluster.api, NAMESPACE)
 
 
@@ -55,9 +57,9 @@ async def entrance(cluster: Cluster) -> AsyncIterator[Entrance]:
         await door.close()
 
 
-def run_of(api: ApiClient, name: str, lines: list[str] | None = None) -> Tenancy:
-    """A run's tenancy; its lines are kept."""
-    return Tenancy(api, name, (lines if lines is not None else []).append)
+def run_of(api: ApiClient, name: str) -> Tenancy:
+    """A run's tenancy."""
+    return Tenancy(api, name, lambda line: None)
 
 
 async def make_a_namespace(cluster: Cluster, labels: dict[str, str]) -> None:
@@ -108,39 +110,6 @@ async def is_there(cluster: Cluster) -> bool:
     return await cluster.api.find(NAMESPACES, NAMESPACE) is not None
 
 
-async def test_the_namespace_is_gone_after_the_run(cluster: Cluster) -> None:
-    """The namespace has the run's label inside, and neither it nor its pods are there behind."""
-    async with (run := run_of(cluster.api, "one")).held():
-        namespace = await cluster.api.get(NAMESPACES, NAMESPACE)
-        await run.create(a_pod("one"))
-
-    assert namespace["metadata"]["labels"][RUN_LABEL] == "one"
-    assert not await is_there(cluster)
-
-
-async def test_a_second_run_is_refused_while_the_first_lives(cluster: Cluster) -> None:
-    """A run which finds that another one renews its lease takes nothing, and names the other."""
-    async with run_of(cluster.api, "one").held():
-        with pytest.raises(TenancyError, match="run one validates this cluster now"):
-            async with run_of(cluster.api, "two").held():
-                pass
-
-        assert (await cluster.api.get(NAMESPACES, NAMESPACE))["metadata"]["labels"][RUN_LABEL] == "one"
-
-
-async def test_what_a_killed_run_left_is_removed_first(cluster: Cluster) -> None:
-    """The next run waits until the lease is no longer renewed, and finds no pod in the namespace."""
-    await make_a_namespace(cluster, {RUN_LABEL: "killed"})
-    await leave_a_lease(cluster)
-    await leave_a_pod(cluster)
-    lines: list[str] = []
-    async with run_of(cluster.api, "next", lines).held():
-        assert await pods(cluster) == {}
-
-    assert lines[-1] == "run killed was killed; removing what it left"
-    assert not await is_there(cluster)
-
-
 async def test_a_namespace_of_others_is_not_touched(cluster: Cluster) -> None:
     """A namespace of that name which no validation made stays with its pods, and the error says what to do."""
     await make_a_namespace(cluster, {})
@@ -149,33 +118,6 @@ async def test_a_namespace_of_others_is_not_touched(cluster: Cluster) -> None:
             pass
 
     assert await is_there(cluster)
-
-
-async def test_the_administrators_namespace_is_emptied_and_stays(cluster: Cluster) -> None:
-    """A namespace with the label for keeping is emptied and used as it is, and has no pod and no lease behind."""
-    await make_a_namespace(cluster, KEPT)
-    await leave_a_pod(cluster)
-    async with (run := run_of(cluster.api, "one")).held():
-        assert await pods(cluster) == {}
-        await run.create(a_pod("one"))
-
-    assert await is_there(cluster)
-    assert await pods(cluster) == {}
-    assert await cluster.api.list(LEASES, NAMESPACE) == []
-
-
-async def test_a_run_that_lost_its_lease_creates_nothing(cluster: Cluster) -> None:
-    """A run whose lease another one has taken refuses to create pods."""
-    run = run_of(cluster.api, "one")
-    async with run.held():
-        patch = {"spec": {"holderIdentity": "two"}}
-        await cluster.api.patch(LEASES, LEASE, patch, NAMESPACE, content_type=MERGE_PATCH)
-        # When its last renewal is old, at the latest.
-        await asyncio.sleep(tenancy.LEASE_SECONDS)
-        with pytest.raises(TenancyError, match="run two took the lease"):
-            await run.create(a_pod("late"))
-
-    assert await pods(cluster) == {}
 
 
 @pytest.mark.parametrize("state", ["kept", "made"])
@@ -225,6 +167,8 @@ async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: st
                 await run.create(a_pod(name))
                 await refused.wait()
                 await run.check()
+                namespace = await cluster.api.get(NAMESPACES, NAMESPACE)
+                assert namespace["metadata"]["labels"].get(RUN_LABEL) == (None if "kept" in state else name)
                 assert set(await pods(cluster)) == {name}
         except TenancyError as error:
             reasons.append(str(error))
@@ -238,6 +182,7 @@ async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: st
     assert set(reasons) == {f"run {held[0]} validates this cluster now; two runs would disturb each other"}
     assert await pods(cluster) == {}
     assert await is_there(cluster) is ("kept" in state)
+    assert "kept" not in state or await cluster.api.list(LEASES, NAMESPACE) == []
 
 
 async def test_an_outage_does_not_end_a_run(cluster: Cluster, entrance: Entrance) -> None:
@@ -271,12 +216,11 @@ async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, entrance: Entr
         assert await pods(cluster) == {"one": pod["metadata"]["uid"]}
 
 
-@pytest.mark.parametrize("code", [429, 503])
-async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, entrance: Entrance, code: int) -> None:
+async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, entrance: Entrance) -> None:
     """An API server that refuses deletions for a moment is asked again."""
     async with (run := run_of(entrance.api, "one")).held():
         await run.create(a_pod("one"))
-        entrance.door.refuse = refusing("DELETE", code=code, times=3)
+        entrance.door.refuse = refusing("DELETE", times=3)
 
     assert not await is_there(cluster)
 
@@ -327,22 +271,64 @@ async def test_a_start_that_is_interrupted_leaves_nothing(cluster: Cluster, entr
     assert not await is_there(cluster)
 
 
-async def test_a_start_that_is_interrupted_later_leaves_nothing(cluster: Cluster) -> None:
-    """A run that is cancelled while it waits for the pods of a killed run to end has no lease behind."""
-    await make_a_namespace(cluster, KEPT)
+def a_class(run: str = "", **changes: Any) -> Object:
+    """The class as an administrator makes it, or a run that was killed."""
+    manifest = manifest_of_class() | changes
+    if run:
+        manifest["metadata"]["labels"] = {RUN_LABEL: run}
+    return manifest
 
-    async def start() -> None:
+
+async def the_class(cluster: Cluster) -> Object | None:
+    """The class, None if it is not there."""
+    return await cluster.api.find(PRIORITY_CLASSES, PRIORITY_CLASS)
+
+
+@pytest.mark.parametrize("before", [None, a_class("killed", preemptionPolicy="PreemptLowerPriority")])
+async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster, before: Object | None) -> None:
+    """A run makes its class, in place of what a killed run left, and removes it; its pods come after those without a class."""
+    if before is not None:
+        await cluster.api.create(before)
+    pod = gpu_pod("p", 1)
+    pod["spec"]["priorityClassName"] = PRIORITY_CLASS
+    async with run_of(cluster.api, "one").held():
+        made = await admitted(cluster.api, pod, "default", dry_run=True)
+
+    assert made["spec"]["priority"] < 0
+    assert made["spec"]["preemptionPolicy"] == "Never"
+    assert await the_class(cluster) is None
+
+
+@pytest.mark.parametrize("label", [{}, {RUN_LABEL: "killed"}], ids=["made", "applied over a killed run's"])
+async def test_the_class_of_an_administrator_stays(cluster: Cluster, label: dict[str, str]) -> None:
+    """The class of validate-rbac.yaml is used as it is, also if its label was added to the class that a killed run left."""
+    manifest = a_class()
+    manifest["metadata"]["labels"] |= label
+    await cluster.api.create(manifest)
+    before = await the_class(cluster)
+    async with run_of(cluster.api, "one").held():
+        pass
+
+    assert await the_class(cluster) == before
+
+
+async def test_a_run_leaves_the_class_of_another(cluster: Cluster) -> None:
+    """A run that finds another class in place of its own in the end does not delete it."""
+    async with run_of(cluster.api, "one").held():
+        await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)
+        await cluster.api.create(a_class("killed"))
+
+    assert await the_class(cluster) is not None
+
+
+async def test_a_class_that_evicts_is_refused(cluster: Cluster) -> None:
+    """A class of that name that lets pods evict others is not used, and stays."""
+    await cluster.api.create(a_class(preemptionPolicy="PreemptLowerPriority"))
+    with pytest.raises(TenancyError, match="lets pods evict others"):
         async with run_of(cluster.api, "one").held():
-            raise AssertionError("it was cancelled before")
+            pass
 
-    async with a_held_up_pod(cluster) as is_deleted:
-        task = asyncio.create_task(start())
-        await is_deleted()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    assert await cluster.api.list(LEASES, NAMESPACE) == []
+    assert await the_class(cluster) is not None
 
 
 def refusing(*methods: str, code: int = 503, times: int | None = None) -> Callable[[Call], Awaitable[int]]:

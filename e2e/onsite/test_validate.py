@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import random
 import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
+from xml.etree import ElementTree
 
 import pytest
 import pytest_asyncio
@@ -22,11 +21,11 @@ from clusters.provider import Cluster
 from e2e.builders import gpu_pod
 from e2e.go_plugin.go_plugin import in_the_place_of_ours
 from e2e.observer import Observer
-from e2e.onsite import tenancy
 from e2e.onsite.card_room import room_on
-from e2e.onsite.tenancy import Tenancy
-from e2e.onsite.test_tenancy import a_held_up_pod, a_pod
+from e2e.onsite.test_tenancy import a_held_up_pod
 from e2e.real_kubelets import STAND_INS
+from e2e.report.verdict_files import read
+from e2e.report.verdict_table import Table
 from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
 from e2e.tenant import admitted, applied, remove_namespace
 
@@ -36,9 +35,6 @@ _TOGETHER: Final = "test_pods_that_run_together_fit_the_cards"
 _SMI: Final = "test_nvidia_smi_shows_the_card_alone"
 _CONTAINERS: Final = "test_containers_of_a_pod_get_their_amounts"
 _INCOMPLETE: Final = 4
-_KILLS: Final = 5
-# About as long as a run takes here, in seconds: a kill comes at any moment of it.
-_RUN_SECONDS: Final = 20.0
 
 
 class Validation:
@@ -73,11 +69,16 @@ class Validation:
         self._output = output.decode()
         return process.returncode, self._output
 
-    def document(self) -> dict[str, Any]:
+    def table(self) -> Table:
         """The report."""
         path = self.report / "site_report.json"
         assert path.exists(), self._output
-        return dict(json.loads(path.read_text()))
+        return read(path)
+
+    def results(self, outcome: str) -> dict[str, str]:
+        """The reasons of the cases that have this outcome on any node."""
+        cases = self.table().cases.items()
+        return {name: one.reason for name, case in cases for one in case.verdicts.values() if one.outcome == outcome}
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -166,17 +167,18 @@ async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validatio
     before = await traces(cluster)
     nodes = [one["metadata"]["name"] for one in await nodes_with_cards(cluster)][:2]
     code, output = await validation.run("--yes", "--nodes", ",".join(nodes))
-    document = validation.document()
+    cases = validation.table().cases.values()
 
     # The report has to warn of the second plugin.
-    assert (code, document["why"]) == (_INCOMPLETE, f"Preflight found other plugins of node {nodes[0]} wrong."), output
-    assert {case["verdict"] for case in document["cases"]} <= {"passed", "not judged"}
-    left_out = [case for case in document["cases"] if case["verdict"] == "not judged"]
+    assert code == _INCOMPLETE, output
+    assert f"Preflight found other plugins of node {nodes[0]} wrong." in output
     assert await traces(cluster) == before
     assert await left(cluster) == []
-    assert {case["node"] for case in document["cases"]} == set(nodes)
-    assert all(case["reason"] and case["lacks_precondition"] for case in left_out)
-    assert "skipped" not in output
+    assert {node for case in cases for node in case.verdicts} == set(nodes)
+    assert {one.outcome for case in cases for one in case.verdicts.values()} <= {"passed", "not applicable"}
+    assert all(validation.results("not applicable").values())
+    suites = ElementTree.parse(validation.report / "site_report.xml").getroot()
+    assert len([*suites.iter("testcase")]) == sum(len(case.verdicts) for case in cases)
 
 
 async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Validation, observer: Observer) -> None:
@@ -190,12 +192,11 @@ async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Val
         await observer.running(f"tenant-{card.index}")
     before = await traces(cluster, "tenant-")
     _, output = await validation.run("--yes", "--nodes", node["metadata"]["name"])
-    results = {case["name"]: case for case in validation.document()["cases"]}
 
     assert await traces(cluster, "tenant-") == before
-    assert {case["verdict"] for case in results.values()} <= {"passed", "not judged"}, output
-    assert (results[_TOGETHER]["verdict"], results[_TOGETHER]["lacks_precondition"]) == ("not judged", False)
-    assert results[_TOGETHER]["reason"].endswith("has room on its cards for 1 pods of 1 units, and this case needs 2")
+    assert validation.results("failed") == {}, output
+    reason = validation.results("not judged")[_TOGETHER]
+    assert reason.endswith("has room on its cards for 1 pods of 1 units, and this case needs 2")
 
 
 @pytest.mark.stand_in_only("the original's plugin takes the place of ours")
@@ -204,14 +205,10 @@ async def test_the_originals_plugin_is_judged_fairly(validation: Validation, obs
     """Cases about what it does not publish are not judged; it fails that of several containers alone, by its defect D2."""
     async with in_the_place_of_ours(observer, "a2"):
         code, output = await validation.run("--yes", "--nodes", "a2")
-    cases = validation.document()["cases"]
-    names: dict[str, set[str]] = {"passed": set(), "failed": set(), "not judged": set()}
-    for case in cases:
-        names[case["verdict"]].add(case["name"])
 
-    assert (code, names["failed"]) == (3, {_CONTAINERS}), output
-    assert all(case["lacks_precondition"] for case in cases if case["verdict"] == "not judged")
-    assert names["passed"] >= {_TOGETHER, _CUDA}
+    assert (code, validation.results("failed").keys()) == (3, {_CONTAINERS}), output
+    assert validation.results("not judged") == {}
+    assert validation.results("passed").keys() >= {_TOGETHER, _CUDA}
 
 
 async def test_without_the_priority_class_nothing_starts(cluster: Cluster, validation: Validation) -> None:
@@ -239,6 +236,8 @@ async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Valida
     output, _ = await process.communicate()
 
     assert process.returncode == 130, output.decode()
+    assert "incomplete" in output.decode()
+    assert "the run ended before this case had a result" in validation.results("not judged").values()
     assert await left(cluster) == []
     assert await cluster.api.list(LEASES, NAMESPACE) == []
 
@@ -260,48 +259,6 @@ async def test_a_run_that_is_interrupted_early_leaves_nothing(cluster: Cluster, 
     assert await cluster.api.list(LEASES, NAMESPACE) == []
 
 
-@pytest.mark.minutes_on_kind(2, "two runs, one of which takes over")
-async def test_a_suspended_run_spares_the_next_one(
-    cluster: Cluster, validation: Validation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run that another one took for killed goes on, creates nothing more, and deletes nothing of the other."""
-    process = await validation.start("--yes")
-    await eventually(lambda: left(cluster), bool, "a case has created a pod", seconds=300)
-    process.send_signal(signal.SIGSTOP)
-    monkeypatch.setattr(tenancy, "LEASE_SECONDS", 1.0)
-    following = Tenancy(cluster.api, "following", lambda line: None)
-    async with following.held():
-        pod = await following.create(a_pod("theirs"))
-        process.send_signal(signal.SIGCONT)
-        output, _ = await process.communicate()
-
-        assert [one["metadata"]["uid"] for one in await left(cluster)] == [pod["metadata"]["uid"]]
-        await following.check()
-    assert process.returncode not in (0, None), output.decode()
-    assert "run following took the lease of this one" in output.decode()
-
-
-@pytest.mark.exhaustive("each run after a kill waits until the lease of the one before has passed")
-@pytest.mark.minutes_on_kind(10, "five runs that are killed, and one that ends")
-@pytest.mark.usefixtures("bystanders")
-async def test_a_run_after_kills_leaves_nothing(cluster: Cluster, validation: Validation) -> None:
-    """Runs that are killed at random moments leave pods, and the next whole run removes all of them."""
-    before = await traces(cluster)
-    moments = random.Random(7)
-    for _ in range(_KILLS):
-        process = await validation.start("--yes")
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), moments.uniform(0, _RUN_SECONDS))
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-    code, output = await validation.run("--yes")
-
-    assert code == _INCOMPLETE, output
-    assert await left(cluster) == []
-    assert await traces(cluster) == before
-
-
 @pytest.mark.stand_in_only("containers of kind get no driver")
 async def test_a_missing_device_file_fails_cuda_alone(cluster: Cluster, validation: Validation) -> None:
     """Without /dev/nvidia-uvm in containers the CUDA case fails with that reason, and the nvidia-smi case does not."""
@@ -311,11 +268,9 @@ async def test_a_missing_device_file_fails_cuda_alone(cluster: Cluster, validati
         code, output = await validation.run("--yes", "--nodes", node)
     finally:
         await cluster.fake_nvml(node, "device-file", "nvidia-uvm", "there")
-    results = {case["name"]: case for case in validation.document()["cases"]}
-    cuda, smi = (results[name] for name in (_CUDA, _SMI))
+    reason = validation.results("failed")[_CUDA]
 
     assert code == 3, output
-    assert cuda["verdict"] == "failed"
-    assert "cuInit, CUDA_ERROR_UNKNOWN, 999" in cuda["reason"]
-    assert "the container has no /dev/nvidia-uvm" in cuda["reason"]
-    assert smi["verdict"] == "passed"
+    assert "cuInit, CUDA_ERROR_UNKNOWN, 999" in reason
+    assert "the container has no /dev/nvidia-uvm" in reason
+    assert _SMI in validation.results("passed")

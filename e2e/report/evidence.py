@@ -107,8 +107,7 @@ class Recorder:
         # Another assertion may have failed before, and been caught.
         if self._compared is not None and self._compared[0] is last.frame.code.raw:
             _, left, op, right = self._compared
-            is_turned = op in _RELATIONS or is_turned_round(statement)
-            expected, found = (left, right) if is_turned else (right, left)
+            expected, found = (left, right) if op in _RELATIONS else (right, left)
             words = _RELATIONS.get(op, "{}" if op == "==" else f"{op} {{}}")
             return _shortened(words.format(_text(expected))), _shortened(_text(found))
         if isinstance(error, AssertionError):
@@ -124,34 +123,13 @@ def is_assertion(error: BaseException) -> bool:
     return isinstance(error, AssertionError | pytest.fail.Exception)
 
 
-def is_turned_round(statement: str) -> bool:
-    """Is the left side of this comparison a constant and the right side none? Then the left one is what is expected."""
-    match _tested(statement):
-        case ast.Compare(left=left, comparators=[right]):
-            return _is_constant(left) and not _is_constant(right)
-    return False
-
-
 def _condition(statement: str) -> str:
     """The condition of an assertion; "" if the statement is none."""
-    tested = _tested(statement)
-    return ast.unparse(tested) if tested is not None else ""
-
-
-def _tested(statement: str) -> ast.expr | None:
     with contextlib.suppress(SyntaxError):
         match ast.parse(statement).body:
             case [ast.Assert(test=test)]:
-                return test
-    return None
-
-
-def _is_constant(node: ast.expr) -> bool:
-    try:
-        ast.literal_eval(node)
-    except ValueError:
-        return False
-    return True
+                return ast.unparse(test)
+    return ""
 
 
 def difference(expectation: str, answer: str) -> str:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from e2e.promises import Promise
-from e2e.report.pages import text_table
-from e2e.report.promise_verdicts import judged_promises, of_column, of_promise
+from e2e.report.markup import text_table
 from e2e.report.verdict_page import NOT_RUN
 from e2e.report.verdict_table import Table, columns_of
+from e2e.report.verdicts import judged_promises, judgements, of_promise
 
 Pair = tuple[str, str]
 """A row and a column."""
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One report: ``cells`` are word and reason; ``findings`` are lines that the other side may lack."""
-
-    title: str
-    word: str
-    cells: Mapping[Pair, tuple[str, str]]
-    findings: Mapping[object, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +23,23 @@ class Comparison:
     differences: int
 
 
-def compare(first: Side, second: Side, pairs: Sequence[Pair], matrix: Collection[str] | None = None) -> Comparison:
-    """Compare these cells; the rows of ``matrix`` are shown as a table (None: all).
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One report: ``cells`` are word and reason."""
 
-    Raises ValueError if there is no cell: the sides would agree, and nothing would be shown.
+    title: str
+    word: str
+    cells: Mapping[Pair, tuple[str, str]]
+
+
+def compare(one: Table, other: Table, promises: Sequence[Promise]) -> Comparison:
+    """Compare two runs, or two validations. Runs have columns by cluster alone if each is of one target.
+
+    Raises ValueError if neither has a case: the sides would agree, and nothing would be shown.
     """
+    by_cluster = all(len({column.target for column in table.columns.values()}) == 1 for table in (one, other))
+    first, second = (_side(table, promises, by_cluster and table.site is None) for table in (one, other))
+    pairs = [*dict.fromkeys((*first.cells, *second.cells))]
     if not pairs:
         raise ValueError("neither report has a case, so there is nothing to compare")
     none = (NOT_RUN, "")
@@ -50,44 +52,33 @@ def compare(first: Side, second: Side, pairs: Sequence[Pair], matrix: Collection
     if first.word != second.word:
         different.append(f"the whole: A {first.word}, B {second.word}")
     shown = {pair: " | ".join(dict.fromkeys((left[0], right[0]))) for pair, (left, right) in cells.items()}
-    shown = {pair: text for pair, text in shown.items() if matrix is None or pair[0] in matrix}
-    lines = [
-        f"A  {first.title}",
-        f"B  {second.title}",
-        "",
-        *_matrix(shown, [*dict.fromkeys(column for _, column in pairs)]),
-    ]
-    lines += ["", *(f"differs: {line}" for line in different), *_findings(first, second)]
-    lines.append(
-        f"{len(different)} of {len(cells) + 1} verdicts differ"
-        if different
-        else f"all {len(cells) + 1} verdicts are equal"
-    )
+    if one.site is None:
+        # Of the many cases of a run those alone that differ are shown.
+        ids = {row.id for table in (one, other) for row in judged_promises(table, promises)}
+        shown = {pair: text for pair, text in shown.items() if pair[0] in ids}
+    lines = [f"A  {first.title}", f"B  {second.title}", "", *_matrix(shown, [*dict.fromkeys(one for _, one in pairs)])]
+    lines += ["", *(f"differs: {line}" for line in different), *_findings(one, other)]
+    count = len(cells) + 1
+    lines.append(f"{len(different)} of {count} verdicts differ" if different else f"all {count} verdicts are equal")
     return Comparison("\n".join(lines), len(different))
 
 
-def compare_tables(one: Table, other: Table, promises: Sequence[Promise]) -> Comparison:
-    """Promises and cases; columns by cluster alone if each table is of one target. Raises ValueError if neither has a case."""
-    by_cluster = all(len({column.target for column in table.columns.values()}) == 1 for table in (one, other))
-    first, second = (_side(table, promises, by_cluster) for table in (one, other))
-    ids = [row.id for table in (one, other) for row in judged_promises(table, promises)]
-    return compare(first, second, [*dict.fromkeys((*first.cells, *second.cells))], ids)
-
-
-def _side(table: Table, promises: Sequence[Promise], by_cluster: bool) -> Side:
-    rows = {row.id: row for row in promises}
-    whole = [(name, of_column(table, name, rows)) for name in columns_of(table)]
-    label = {name: table.columns[name].cluster if by_cluster else name for name, _ in whole}
+def _side(table: Table, promises: Sequence[Promise], by_cluster: bool) -> _Side:
+    whole, names = judgements(table, promises), columns_of(table)
+    label = {name: table.columns[name].cluster if by_cluster else name for name in names}
     cells: dict[Pair, tuple[str, str]] = {}
     for row in judged_promises(table, promises):
-        for name, _ in whole:
+        for name in names:
             found = of_promise(table, name, row.id)
             cells[row.id, label[name]] = (found.word, found.why)
     for case, found_in in table.cases.items():
         for name, verdict in found_in.verdicts.items():
             cells[case, label[name]] = (verdict.outcome, verdict.reason)
-    title = "; ".join(f"{name} at {table.commit}, {table.columns[name].date}: {found.text}" for name, found in whole)
-    return Side(title, ", ".join(dict.fromkeys(found.word for _, found in whole)), cells, {})
+    runs = {"": table.site.run} if table.site else table.columns
+    title = "; ".join(
+        f"{name or runs[name].name} at {table.commit}, {runs[name].date}: {found.text}" for name, found in whole.items()
+    )
+    return _Side(title, ", ".join(dict.fromkeys(found.word for found in whole.values())), cells)
 
 
 def _matrix(cells: Mapping[Pair, str], columns: Sequence[str]) -> list[str]:
@@ -101,9 +92,10 @@ def _with_reason(word: str, reason: str) -> str:
     return f"{word} ({' '.join(reason.split())})" if reason else word
 
 
-def _findings(first: Side, second: Side) -> Iterator[str]:
-    """Those that only one of them has: they are shown, and count by the verdict of the whole."""
-    for letter, own, others in (("A", first.findings, second.findings), ("B", second.findings, first.findings)):
-        for key, text in own.items():
+def _findings(one: Table, other: Table) -> Iterator[str]:
+    """Those that only one validation has: they are shown, and count by the verdict of the whole."""
+    first, second = ({item.key: item for item in table.site.findings} if table.site else {} for table in (one, other))
+    for letter, own, others in (("A", first, second), ("B", second, first)):
+        for key, item in own.items():
             if key not in others:
-                yield f"only {letter} has the {text}"
+                yield f"only {letter} has the {item.severity} {item.rule} of {item.subject}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from e2e.report.evidence import is_turned_round
 from e2e.report.repeating import again
 from e2e.report.verdict_plugin import clusters_of
 from e2e.report.verdict_table import Evidence, Table, from_json
@@ -162,12 +162,11 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("workers", [pytest.param("0", marks=pytest.mark.exhaustive("workers show it, too")), "2"])
-def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path, workers: str) -> None:
+def test_a_run_writes_the_verdict_of_each_case(tmp_path: Path) -> None:
     """Whatever happens in set-up, call or tear-down, and in which process; what is expected to fail is no pass, and a case
     that crashes is no failure. The counts end the output; ids, cluster and release are properties in a JUnit file.
     """
-    code, output = run(tmp_path, "-n", workers, "--junitxml", str(tmp_path / "junit.xml"))
+    code, output = run(tmp_path, "-n", "2", "--junitxml", str(tmp_path / "junit.xml"))
     table = table_in(tmp_path)
     found = {name.partition("::")[2]: case for name, case in table.cases.items()}
     evidence = found.pop("test_has_evidence").verdicts["gpushare on embedded"].evidence
@@ -216,33 +215,6 @@ def assert_whole(evidence: Evidence, output: str) -> None:
     assert f"again: {evidence.again}" in output
 
 
-def test_another_cluster_and_another_target_are_columns(tmp_path: Path) -> None:
-    """Part of the suite adds a column: the rest there did not run."""
-    run(tmp_path, "-k", "test_passes or test_compares")
-    code, _ = run(tmp_path, "--cluster", "kind", "--target", "e2e/targets/rival.yaml", "-k", "test_passes")
-    cases = {name.partition("::")[2]: case.verdicts.keys() for name, case in table_in(tmp_path).cases.items()}
-
-    assert code == 0
-    assert cases["test_passes"] == {"gpushare on embedded", "rival on kind"}
-    assert cases["test_compares"] == {"gpushare on embedded", "gpushare on controlplane"}
-
-
-@pytest.mark.parametrize(
-    ("cases", "asked", "code"),
-    [
-        ("test_passes", "2", 0),
-        ("test_passes", "3", 1),
-        pytest.param("judge", "1", 1, marks=pytest.mark.exhaustive("the second one shows the exit code, too")),
-    ],
-)
-def test_a_run_that_judges_too_few_promises_fails(tmp_path: Path, cases: str, asked: str, code: int) -> None:
-    """The two promises of ``test_passes`` are such that each target must keep them; a run without cases judges none."""
-    result, output = run(tmp_path, "-k", cases, "--must-judge", asked)
-
-    assert result == code
-    assert (f"must keep; --must-judge asks for {asked}" in output) == bool(code)
-
-
 def test_a_case_that_ends_its_process_is_an_error(tmp_path: Path) -> None:
     """pytest-xdist reports it without the facts of the case."""
     (tmp_path / "e2e").mkdir()
@@ -252,49 +224,6 @@ def test_a_case_that_ends_its_process_is_an_error(tmp_path: Path) -> None:
 
     assert verdict.outcome == "error"
     assert "crashed while running" in verdict.reason
-
-
-@pytest.mark.parametrize(
-    ("statement", "is_turned"),
-    [("assert 1 == f()", True), ("assert f() == 1", False), ("assert [] == []", False), ("with x:", False)],
-)
-def test_a_constant_on_the_left_is_what_was_expected(statement: str, is_turned: bool) -> None:
-    """Most cases have the expected value on the right."""
-    assert is_turned_round(statement) is is_turned
-
-
-def test_a_repeated_case_gets_the_words_that_change_what_it_sees() -> None:
-    """Words that choose cases or processes are left out."""
-    words = [
-        "e2e",
-        "-k",
-        "x",
-        "-n",
-        "4",
-        "--seed",
-        "7",
-        "--kubernetes=1.30",
-        "--cluster",
-        "kind",
-        "--slow",
-        "--profile",
-        "API",
-    ]
-
-    assert again("python", "e2e/a.py::test_a[x y]", {"--cluster": "kind", "--target": "t"}, words) == (
-        "python -m pytest 'e2e/a.py::test_a[x y]' --cluster kind --target t --seed 7 --kubernetes=1.30 --slow"
-    )
-
-
-def test_random_order_is_repeated_file_by_file() -> None:
-    """The files of one process have their order, and words that choose cases stay."""
-    words = ["e2e", "-n", "4", "--seed", "7", "--profile", "API", "--quick", "-k", "x"]
-
-    assert again(
-        "python", "e2e/b.py::test_b", {"--cluster": "kind", "--target": "t"}, words, ["e2e/a.py", "e2e/b.py"]
-    ) == (
-        "python -m pytest e2e/a.py e2e/b.py --cluster kind --target t --seed 7 --profile API --quick -k x  # e2e/b.py::test_b"
-    )
 
 
 def test_a_run_in_random_order_names_the_files_before(tmp_path: Path) -> None:
@@ -313,31 +242,58 @@ def test_a_run_in_random_order_names_the_files_before(tmp_path: Path) -> None:
     ]
 
 
-def test_a_case_of_the_wheel_is_repeated_by_its_module() -> None:
-    """Its options have other names there, and it has no path that pytest would find."""
-    words = ["--pyargs", "pytest_gpushare.e2e", "--gpu-target", "t", "-n", "4", "--seed", "1", "--gpu-seed", "7"]
-    always = {"--cluster": "kind", "--target": "t"}
+@pytest.mark.parametrize("words", [("-k", "judge"), ("-k", "no_such_case"), ("-k", "judge", "--must-judge", "1")])
+def test_a_run_without_cases_has_no_report_to_write(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A run without cases on a cluster writes no table, and fails if it was to judge promises."""
+    code, output = run(tmp_path, *words)
 
-    assert again("python", "e2e/faults/test_a.py::test_a[x]", always, words, package="pytest_gpushare") == (
-        "python -m pytest --pyargs 'pytest_gpushare.e2e.faults.test_a::test_a[x]' --gpu-cluster kind --gpu-target t --gpu-seed 7"
-    )
-
-
-@pytest.mark.parametrize("arguments", [("--collect-only",), ("-k", "judge"), ("-k", "no_such_case")])
-def test_a_run_without_cases_on_a_cluster_writes_nothing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """A run without cases on a cluster has no verdict to report, so it writes no table."""
-    run(tmp_path, *arguments)
-
-    assert not (tmp_path / "artefacts").exists()
+    assert [code == 1, "--must-judge asks for 1" in output] == ["--must-judge" in words] * 2
+    assert not (tmp_path / "artefacts").exists() or "--must-judge" in words
 
 
-def test_unwritable_table_is_reported_and_changes_no_verdict(tmp_path: Path) -> None:
-    """The exit code is the cases'."""
+@pytest.mark.parametrize(("asked", "code"), [("2", 0), ("3", 1)])
+def test_an_unwritable_table_changes_no_verdict(tmp_path: Path, asked: str, code: int) -> None:
+    """The error is reported; the exit code is the cases', and that of a run which judges fewer promises than are asked for."""
     (tmp_path / "artefacts").write_text("a file, not a folder")
-    code, output = run(tmp_path, "-k", "test_passes")
+    result, output = run(tmp_path, "-k", "test_passes", "--must-judge", asked)
 
-    assert code == 0
+    assert result == code
     assert "artefacts cannot be written" in output
+    assert (f"must keep; --must-judge asks for {asked}" in output) == bool(code)
+
+
+_WORDS = shlex.split("e2e -k x -n 4 --seed 7 --kubernetes=1.30 --cluster kind --slow --profile API --quick")
+_ALWAYS = {"--cluster": "kind", "--target": "t"}
+_OPTIONS = "--cluster kind --target t --seed 7 --kubernetes=1.30 --slow"
+
+
+@pytest.mark.parametrize(
+    ("case", "words", "files", "package", "command"),
+    [
+        ("e2e/a.py::test_a[x y]", _WORDS, (), "", f"pytest 'e2e/a.py::test_a[x y]' {_OPTIONS}"),
+        (
+            "e2e/b.py::test_b",
+            _WORDS,
+            ("e2e/a.py", "e2e/b.py"),
+            "",
+            "pytest e2e/a.py e2e/b.py --cluster kind --target t -k x --seed 7 --kubernetes=1.30 --slow --profile API --quick"
+            "  # e2e/b.py::test_b",
+        ),
+        (
+            "e2e/faults/test_a.py::test_a[x]",
+            shlex.split("--pyargs pytest_gpushare.e2e --gpu-target t -n 4 --seed 1 --gpu-seed 7"),
+            (),
+            "pytest_gpushare",
+            "pytest --pyargs 'pytest_gpushare.e2e.faults.test_a::test_a[x]' --gpu-cluster kind --gpu-target t --gpu-seed 7",
+        ),
+    ],
+    ids=["alone", "random order", "wheel"],
+)
+def test_a_repeated_case_gets_the_words_that_count(
+    case: str, words: list[str], files: tuple[str, ...], package: str, command: str
+) -> None:
+    """Words that choose cases stay with the files of a random order alone, and those that choose processes never do."""
+    assert again("python", case, _ALWAYS, words, files, package=package) == f"python -m {command}"
 
 
 @pytest.mark.parametrize(

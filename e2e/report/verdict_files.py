@@ -1,26 +1,24 @@
-"""The files of a folder of verdicts: JSON, which is merged with each run, and HTML and JUnit XML, which follow from it."""
+"""The files of a report: JSON, which a run is merged with, and HTML, which follows from it."""
 
 from __future__ import annotations
 
 import fcntl
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from e2e.promises import Promise
-from e2e.report.junit_suites import to_junit
-from e2e.report.promise_verdicts import summary
 from e2e.report.verdict_page import to_html
 from e2e.report.verdict_table import Table, from_json, merged, to_json
+from e2e.report.verdicts import summary
 
 JSON_FILE: Final = "verdicts.json"
 HTML_FILE: Final = "verdicts.html"
-_FORMS: Final[dict[str, Callable[[Table, Sequence[Promise]], str]]] = {
-    JSON_FILE: lambda table, promises: to_json(table, summary(table, promises)),
-    HTML_FILE: to_html,
-    "verdicts.xml": lambda table, promises: to_junit(table, {row.id: row for row in promises}),
-}
+# Those of a validation; the last one is pytest's.
+SITE_JSON: Final = "site_report.json"
+SITE_HTML: Final = "site_report.html"
+SITE_JUNIT: Final = "site_report.xml"
 
 
 def add(folder: Path, run: Table, promises: Sequence[Promise]) -> Table:
@@ -31,24 +29,40 @@ def add(folder: Path, run: Table, promises: Sequence[Promise]) -> Table:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".verdicts.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        table = merged(_read(folder / JSON_FILE), run)
+        try:
+            before = read(folder / JSON_FILE)
+        except (FileNotFoundError, ValueError):
+            before = None
+        table = merged(before, run)
         write(folder, table, promises)
     return table
 
 
 def write(folder: Path, table: Table, promises: Sequence[Promise]) -> list[Path]:
-    """Write the table in each form, JSON first; the files. Raises OSError."""
+    """Write both files; their paths, JSON first. Raises OSError, and then no new JSON is there."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, form in _FORMS.items():
-        write_whole(folder / name, form(table, promises))
-    return [folder / name for name in _FORMS]
+    names = (JSON_FILE, HTML_FILE) if table.site is None else (SITE_JSON, SITE_HTML)
+    document, page = (folder / name for name in names)
+    write_whole(page, to_html(table, promises))
+    write_whole(document, to_json(table, summary(table, promises)))
+    return [document, page]
 
 
-def _read(path: Path) -> Table | None:
+def make_ready(folder: Path) -> None:
+    """Make the folder, try to write a file there, and remove the files of an older validation. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"\0")
+    for name in (SITE_JSON, SITE_HTML, SITE_JUNIT):
+        (folder / name).unlink(missing_ok=True)
+
+
+def read(path: Path) -> Table:
+    """The table out of its JSON. Raises OSError, and ValueError if it is none."""
     try:
-        return from_json(path.read_text())
-    except (FileNotFoundError, ValueError):
-        return None
+        return from_json(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def write_whole(path: Path, text: str) -> None:

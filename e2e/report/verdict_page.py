@@ -1,28 +1,70 @@
-"""The table of verdicts as one page: the verdict, each failure with its evidence, promises and cases by column. Pure."""
+"""A table of verdicts as one page: the verdict, each failure with its evidence, promises and cases by column, the site. Pure.
+
+The page fetches nothing, prints well, and is for light and dark screens, wide and narrow ones.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
+from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+import yaml
+
 from e2e.promises import Promise
+from e2e.report.compatibility import FOLDER, cards_of, file_name_of, markdown_of
 from e2e.report.markup import table, tag
-from e2e.report.pages import page
-from e2e.report.promise_verdicts import judged_promises, of_column, of_promise
-from e2e.report.verdict_table import Case, Table, Verdict, columns_of, troubles
+from e2e.report.verdict_table import Case, NodeFacts, Site, Table, Verdict, columns_of, title_of, troubles
+from e2e.report.verdicts import judged_promises, judgements, kind_of_cards, of_promise
+from e2e.site.findings import in_order
 
 NOT_RUN: Final = "not run"
+_UNKNOWN: Final = "not known"
+# Each colour is named once for a light and once for a dark screen; paper is light.
+_LIGHT: Final = {
+    "ink": "#1a1a1a", "paper": "#ffffff", "head": "#f0f0f0", "line": "#b5b5b5", "faint": "#555555", "code": "#f6f6f6",
+    "good": "#e3f4e3", "bad": "#fadcdc", "doubt": "#fdf3d0", "left": "#eeeeee",
+}  # fmt: skip
+_DARK: Final = {
+    "ink": "#e8e8e8", "paper": "#16181c", "head": "#262a31", "line": "#4b515b", "faint": "#b0b5bd", "code": "#20242a",
+    "good": "#173d22", "bad": "#5a1d1f", "doubt": "#4a3c0c", "left": "#2b2f36",
+}  # fmt: skip
+_STYLE: Final = """
+body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto; padding: 0 1rem;
+  max-width: 80rem; }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; overflow-wrap: anywhere; } h4 { font-size: .9rem; margin: .6rem 0 .1rem; }
+table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { border: 1px solid var(--line); padding: .25rem .5rem; text-align: left; vertical-align: top; overflow-wrap: break-word; }
+th { background: var(--head); } tbody th { font-weight: normal; } small { color: var(--faint); display: block; }
+pre, td, small { white-space: pre-wrap; } pre { overflow-wrap: anywhere; }
+pre { font-size: .8rem; background: var(--code); padding: .5rem; margin: .1rem 0; max-height: 24rem; overflow: auto; }
+.verdict { font-size: 1.15rem; padding: .6rem .8rem; border: 2px solid; border-left-width: .6rem; }
+.passed, .pass, .ok { background: var(--good); }
+.failed, .fail, .wrong, .error { background: var(--bad); font-weight: bold; }
+.incomplete, .partial, .not-judged, .unknown, .warning { background: var(--doubt); }
+.skipped, .not-run, .not-applicable { background: var(--left); } .finder { margin: 1rem 0; } .finder input { font: inherit; }
+thead { display: table-header-group; } tr, .verdict { break-inside: avoid; } h2, h3 { break-after: avoid; }
+@media screen and (max-width: 70rem) { table, tbody, tbody tr:not([hidden]), tbody tr > * { display: block; }
+  thead { display: none; }
+  tbody tr { border: 1px solid var(--line); margin-bottom: .5rem; } tbody tr > * { border: 0; overflow-wrap: anywhere; }
+  [data-head]:not([data-head=""])::before { content: attr(data-head) ": "; color: var(--faint); font-weight: normal; } }
+@media print { body { margin: 0; max-width: none; font-size: 11px; } pre { max-height: none; } .finder { display: none; }
+  * { print-color-adjust: exact; } @page { margin: 12mm; } }
+"""
 # Without it every row is shown, and the finder is not.
-SCRIPT: Final = """
+_SCRIPT: Final = """
 const finder = document.querySelector('.finder'), words = finder.querySelector('#words'), bad = finder.querySelector('#bad');
 function find() {
   const wanted = words.value.toLowerCase();
   for (const row of document.querySelectorAll('tbody tr:has(th), article'))
     row.hidden = !row.textContent.toLowerCase().includes(wanted)
-      || (bad.checked && !row.querySelector('.fail, .failed, .error, .unknown, .partial'));
-  for (const file of document.querySelectorAll('details'))
+      || (bad.checked && !row.querySelector('.fail, .failed, .error, .unknown, .partial, .not-judged'));
+  for (const file of document.querySelectorAll('details:has(tbody)'))
     file.open = (wanted || bad.checked) && file.querySelector('tbody tr:not([hidden])');
 }
 finder.hidden = false; words.addEventListener('input', find); bad.addEventListener('input', find);
@@ -31,20 +73,50 @@ finder.hidden = false; words.addEventListener('input', find); bad.addEventListen
 
 def to_html(verdicts: Table, promises: Sequence[Promise]) -> str:
     """The page."""
-    rows = {row.id: row for row in promises}
-    names = columns_of(verdicts)
-    targets = ", ".join(dict.fromkeys(verdicts.columns[name].target for name in names))
-    judged = {name: of_column(verdicts, name, rows) for name in names}
-    words = ", ".join(dict.fromkeys(each.word for each in judged.values()))
+    names, site, judged = columns_of(verdicts), verdicts.site, judgements(verdicts, promises)
+    subject = ", ".join(dict.fromkeys(verdicts.columns[name].target for name in names))
+    heading = f"Conformance of {subject}"
+    if site is not None:
+        subject, heading = f"gpushare on {site.server or site.run.cluster}", "Validation of gpushare"
     parts = [
-        tag("p", tag("strong", f"{name}: {each.word}"), f" ({each.why})", class_=f"verdict {_class(each.word)}")
+        tag(
+            "p",
+            tag("strong", f"{name}: {each.title}" if name else each.title),
+            f" ({each.why})",
+            class_=f"verdict {_class(each.word)}",
+        )
         for name, each in judged.items()
     ]
-    parts += [_finder(), tag("h2", "Runs"), _runs(verdicts, names)]
-    parts += [tag("h2", "Failures"), *_failures(verdicts, rows)]
-    parts += [tag("h2", "Promises"), *_promises(verdicts, promises, names)]
-    parts += [tag("h2", "Cases"), *_cases(verdicts, names)]
-    return page(f"{targets}: {words}", f"Conformance of {targets}", *parts, script=SCRIPT)
+    parts.append(_finder())
+    rows = {row.id: row for row in promises}
+    sections: dict[str, Iterable[Element]] = {"Failures": _failures(verdicts, rows)}
+    if site is None:
+        sections["Promises"] = _promises(verdicts, promises, names)
+    sections |= {"Cases": _cases(verdicts, names), **(_site(verdicts, site) if site else {"Runs": _runs(verdicts)})}
+    for title, body in sections.items():
+        parts += [tag("h2", title), *(list(body) or [tag("p", "None.")])]
+    words = ", ".join(dict.fromkeys(each.title for each in judged.values()))
+    return _whole(f"{subject}: {words}", heading, parts)
+
+
+def _whole(title: str, heading: str, parts: Iterable[Element]) -> str:
+    """The page with its frame."""
+    colours = [" ".join(f"--{name}: {value};" for name, value in each.items()) for each in (_LIGHT, _DARK)]
+    scheme = f":root {{ color-scheme: light dark; {colours[0]} }}\n"
+    scheme += f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {colours[1]} }} }}"
+    # Even if a browser took a text for markup, it would fetch nothing, and run nothing but the script.
+    digest = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+    allowed = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        Element("meta", {"http-equiv": "Content-Security-Policy", "content": allowed}),
+        tag("meta", name="viewport", content="width=device-width"),
+        tag("title", title),
+        tag("style", scheme + _STYLE),
+    )
+    body = tag("body", tag("main", tag("h1", heading), *parts), tag("script", _SCRIPT))
+    return f"<!DOCTYPE html>\n{ElementTree.tostring(tag('html', head, body, lang='en'), encoding='unicode', method='html')}\n"
 
 
 def _class(word: str) -> str:
@@ -57,19 +129,15 @@ def _finder() -> Element:
     return tag("p", find, " ", only, class_="finder", hidden="hidden")
 
 
-def _runs(verdicts: Table, names: Iterable[str]) -> Element:
-    columns = [verdicts.columns[name] for name in names]
+def _runs(verdicts: Table) -> Iterator[Element]:
+    columns = [verdicts.columns[name] for name in columns_of(verdicts)]
     rows = [[one.target, one.cluster, one.kubernetes or "none", one.date, verdicts.commit] for one in columns]
-    return table(("target", "cluster", "Kubernetes", "run at", "suite at"), rows)
+    yield table(("target", "cluster", "Kubernetes", "run at", "suite at"), rows)
 
 
 def _failures(verdicts: Table, rows: Mapping[str, Promise]) -> Iterator[Element]:
-    none = True
     for number, (column, name, case, verdict) in enumerate(troubles(verdicts), 1):
-        none = False
         yield tag("article", *_failure(column, name, case, verdict, rows), id=f"failure-{number}")
-    if none:
-        yield tag("p", "None.")
 
 
 def _failure(column: str, name: str, case: Case, verdict: Verdict, rows: Mapping[str, Promise]) -> Iterator[Element]:
@@ -128,21 +196,75 @@ def _cell(verdicts: Table, column: str, one: Promise) -> Element:
 
 
 def _cases(verdicts: Table, names: Sequence[str]) -> Iterator[Element]:
-    """A table for each file; it begins closed, and failures have stood above."""
+    """A table for each file; it begins closed, and failures have stood above. A validation's is one open table."""
     files: dict[str, list[str]] = defaultdict(list)
     for name in verdicts.cases:
-        files[name.partition("::")[0]].append(name)
+        files[name.rpartition("::")[0]].append(name)
     for file, cases in files.items():
         rows = [_case(name, verdicts.cases[name], names) for name in cases]
-        yield tag("details", tag("summary", f"{file} ({len(cases)})"), table(("case", "ids", *names), rows))
+        found = table(("case", *names), rows)
+        yield tag("details", tag("summary", f"{file} ({len(cases)})"), found) if file else found
 
 
 def _case(name: str, case: Case, names: Iterable[str]) -> list[str | Element]:
-    row: list[str | Element] = [tag("th", name.partition("::")[2], tag("small", case.text), scope="row")]
-    row.append(" ".join(case.promises))
+    file, _, test = name.rpartition("::")
+    about = f"{' '.join(case.promises)} {case.text}".strip()
+    row: list[str | Element] = [tag("th", test if file else title_of(name), tag("small", about), scope="row")]
     for column in names:
         verdict = case.verdicts.get(column)
-        word = verdict.outcome if verdict else NOT_RUN
+        # A validation has a result for each case on each node that it is for.
+        word = verdict.outcome if verdict else NOT_RUN if file else ""
         reason = [tag("small", verdict.reason)] if verdict and verdict.reason else []
         row.append(tag("td", word, *reason, class_=_class(word)))
     return row
+
+
+def _site(verdicts: Table, site: Site) -> dict[str, Iterable[Element]]:
+    """The sections of a validation; one without a row has None."""
+    facts = {
+        "started": f"{site.run.date} (UTC), for {site.seconds:.0f} s",
+        "kind of cluster": site.run.cluster,
+        "API server": site.server,
+        "Kubernetes": site.run.kubernetes,
+        "cards": kind_of_cards(site),
+        "judged": site.run.target,
+        "programs": "\n".join(site.programs),
+        "suite at": verdicts.commit,
+    }
+    findings: list[list[str | Element]] = [
+        [tag("td", one.severity, class_=one.severity), one.rule, one.subject, one.text, one.todo]
+        for one in in_order(site.findings)
+    ]
+    preflight: list[list[str | Element]] = [
+        [tag("td", one.judgement, class_=one.judgement), one.name, one.subject, one.text, one.todo]
+        for one in sorted(site.preflight, key=lambda line: ("wrong", "unknown", "ok").index(line.judgement))
+    ]
+    seen = ("found", "what to do")
+    node = ("node", "kubelet", "runtime", "driver", "kernel", "system", "cards", "other GPU plugins")
+    name = file_name_of(site)
+    kept = f"Keep this report as docs/{FOLDER}/{name}; make generate then writes this row:"
+    return {
+        "Findings": _table_or_none(("severity", "invariant", "on", *seen), findings),
+        "Preflight": _table_or_none(("is", "looked at", "on", *seen), preflight),
+        "Nodes": _table_or_none(node, [_node(one) for one in site.nodes]),
+        "Site": [table(("", "what the run saw"), ((fact, text or _UNKNOWN) for fact, text in facts.items()))],
+        "Compatibility": [tag("p", kept), tag("pre", markdown_of({name: verdicts}))],
+        "Recordings": [
+            tag(
+                "details",
+                tag("summary", f"Cards of {one}, for fake-nvml"),
+                tag("pre", yaml.safe_dump(box, sort_keys=False, allow_unicode=True)),
+            )
+            for one, box in site.recordings.items()
+        ],
+    }
+
+
+def _node(node: NodeFacts) -> list[str | Element]:
+    facts = [node.name, node.kubelet, node.runtime, node.driver, node.kernel, f"{node.system} {node.architecture}"]
+    facts.append(cards_of([node]))
+    return [*(fact.strip() or _UNKNOWN for fact in facts), ", ".join(node.other_resources) or "none"]
+
+
+def _table_or_none(head: Sequence[str], rows: Sequence[Sequence[str | Element]]) -> list[Element]:
+    return [table(head, rows)] if rows else []

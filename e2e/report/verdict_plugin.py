@@ -21,10 +21,10 @@ from e2e import promises
 from e2e.report import verdict_files
 from e2e.report.evidence import CRASH, EVIDENCE
 from e2e.report.markup import readable
-from e2e.report.promise_verdicts import judged_musts, judged_promises, of_column, of_promise
 from e2e.report.repeating import again
 from e2e.report.sources import state
 from e2e.report.verdict_table import Case, Column, Evidence, Outcome, Table, Verdict, columns_of
+from e2e.report.verdicts import judged_musts, judged_promises, judgements, of_promise
 from e2e.target_capabilities import NOT_APPLICABLE
 
 NAME: Final = "gpushare-verdicts"
@@ -50,7 +50,7 @@ def add_options(group: pytest.OptionGroup) -> None:
         "--verdicts",
         type=Path,
         default=Path("artefacts"),
-        help="folder of the report: verdicts.html, .xml (JUnit) and .json (default: artefacts)",
+        help="folder of the report: verdicts.html and verdicts.json (default: artefacts)",
     )
     group.addoption(
         "--must-judge",
@@ -131,7 +131,8 @@ class Verdicts:
         if not self._cases and not self._must_judge:
             return
         run, rows = self._table(), promises.load()
-        self._lines = [*_promises_of(run, rows), *self._lines, *_of_columns(run, rows)]
+        columns = [f"{name}: {one.text}" for name, one in judgements(run, rows).items()]
+        self._lines = [*_promises_of(run, rows), *self._lines, *columns]
         try:
             table = verdict_files.add(self._folder, run, rows)
         except OSError as error:
@@ -141,7 +142,7 @@ class Verdicts:
         self._fail_if_too_few(session, table, rows)
         page = self._folder / verdict_files.HTML_FILE
         self._lines.append(
-            f"report of {len(table.cases)} cases at {table.commit}: {page}, and .json and .xml beside it"
+            f"report of {len(table.cases)} cases at {table.commit}: {page}, and {verdict_files.JSON_FILE} beside it"
         )
 
     @pytest.hookimpl(trylast=True)
@@ -245,8 +246,3 @@ def _promises_of(run: Table, rows: Iterable[promises.Promise]) -> list[str]:
     judged = judged_promises(run, rows)
     found = [(column, one, of_promise(run, column, one.id)) for column in columns_of(run) for one in judged]
     return [f"{one.id} {one.text} ({column}): {it.text}" for column, one, it in found if it.word == "fail"]
-
-
-def _of_columns(run: Table, rows: Iterable[promises.Promise]) -> list[str]:
-    by_id = {row.id: row for row in rows}
-    return [f"{name}: {of_column(run, name, by_id).text}" for name in columns_of(run)]

@@ -1,14 +1,25 @@
-"""The table of cases by columns, a target on a cluster each, and how the results of a run are merged into it. Pure."""
+"""The table of cases by columns, and how the results of a run are merged into it. Pure.
+
+A column is a target on a cluster. In the table of a validation, which is of one cluster, it is a node.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-Outcome = Literal["failed", "error", "skipped", "not applicable", "passed"]
+from e2e.report.markup import readable
+from e2e.site.findings import Finding
+
+# A validation has "not judged" in place of "skipped": the case might have shown a fault, and could not run. One that is not
+# applicable is about something that the target or the site does not have, or that its administrator did not allow.
+Outcome = Literal["failed", "error", "skipped", "not judged", "not applicable", "passed"]
+Judged = Literal["ok", "wrong", "unknown"]
+WHOLE_CLUSTER: Final = "whole cluster"
 # The columns of one target, from the instant to the real; others come after them.
 CLUSTERS: Final = ("embedded", "controlplane", "kind")
 
@@ -62,14 +73,69 @@ class Case(msgspec.Struct, frozen=True):
     """The promise of the case in its own words."""
 
 
+class PreflightLine(msgspec.Struct, frozen=True):
+    """One thing that was looked at before anything ran; ``todo`` says what to do unless it is ok."""
+
+    name: str
+    """The thing that was looked at, as ``ports``."""
+    subject: str
+    """Where, as ``node a1``, or ``cluster``."""
+    judgement: Judged
+    text: str
+    todo: str = ""
+
+
+class CardFacts(msgspec.Struct, frozen=True):
+    """One card, as the node or its driver shows it."""
+
+    index: int
+    uuid: str
+    model: str
+    mib: int
+
+
+class NodeFacts(msgspec.Struct, frozen=True):
+    """One node that shares cards; "" for what is not known."""
+
+    name: str
+    kubelet: str = ""
+    runtime: str = ""
+    kernel: str = ""
+    system: str = ""
+    architecture: str = ""
+    driver: str = ""
+    cards: tuple[CardFacts, ...] = ()
+    other_resources: tuple[str, ...] = ()
+    """Extended resources of other plugins that may give out the same cards, as ``nvidia.com/gpu``."""
+    are_cards_simulated: bool = False
+
+
+class Site(msgspec.Struct, frozen=True):
+    """The cluster or machine of a validation, and what was seen of it beside the cases."""
+
+    run: Column
+    """Its ``cluster`` is the kind of provider: ``existing``, ``kind``, ``embedded`` or ``bare``."""
+    seconds: float = 0.0
+    server: str = ""
+    programs: tuple[str, ...] = ()
+    """Images of the programs under test, as ``extender gpushare/extender:1.2``."""
+    nodes: tuple[NodeFacts, ...] = ()
+    preflight: tuple[PreflightLine, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What ``observe`` found before and after the cases."""
+    recordings: dict[str, Any] = {}
+    """By node, a box of fake_nvml as its file has it."""
+
+
 class Table(msgspec.Struct, frozen=True):
-    """All of it. ``cases`` are by pytest's node id."""
+    """All of it. ``cases`` are by pytest's node id or, in a validation, by the name of their function."""
 
     commit: str
     """The state of the sources."""
     columns: dict[str, Column] = {}
     cases: dict[str, Case] = {}
-    form: Literal[2] = 2
+    site: Site | None = None
+    form: Literal[3] = 3
     """The form of the file; a later one would be another number."""
 
 
@@ -135,13 +201,22 @@ def minor_of(release: str) -> str:
 def counts(table: Table, column: str) -> dict[str, int]:
     """The number of cases with each outcome that there is in a column; each parameter is one."""
     found = Counter(case.verdicts[column].outcome for case in table.cases.values() if column in case.verdicts)
-    return {word: found[word] for word in ("passed", "failed", "error", "skipped", "not applicable") if found[word]}
+    return {
+        word: found[word]
+        for word in ("passed", "failed", "error", "skipped", "not judged", "not applicable")
+        if found[word]
+    }
+
+
+def title_of(name: str) -> str:
+    """A case's name, ``test_a_pod_runs``, in words."""
+    return name.removeprefix("test_").replace("_", " ")
 
 
 def to_json(table: Table, summary: Mapping[str, Any]) -> str:
     """The summary and all of the table."""
-    document = {**summary, **msgspec.to_builtins(table)}
-    return msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n"
+    document = {**summary, **msgspec.to_builtins(table, str_keys=True)}
+    return readable(json.dumps(document, indent=1, ensure_ascii=False)) + "\n"
 
 
 def from_json(text: str | bytes) -> Table:

@@ -67,7 +67,6 @@ RULES: Final[Mapping[str, Rule]] = {
     "capacity": node_invariants.capacity,
     "sick cards": node_invariants.sick_cards,
     "over-booked cards": node_invariants.over_booked,
-    "other plugins": node_invariants.one_owner,
     "pod annotations": pod_invariants.pod_annotations,
     "forged annotations": pod_invariants.forged,
     "pods without the extender": pod_invariants.bypassed,

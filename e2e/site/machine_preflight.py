@@ -13,12 +13,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, Self
 
+from e2e.report.verdict_table import PreflightLine
 from e2e.site import default_ports, driver_probe
 from e2e.site.container_runtimes import Configuration, configurations, owner_for_kubelet
 from e2e.site.listening_ports import command_lines, listening
 from e2e.site.picture import Object, Parts
 from e2e.site.preflight_lines import Rule, Seen, UnseenError, judged, ok, unknown, wrong
-from e2e.site.site_report import PreflightLine
 
 _MACHINE: Final = "machine"
 _ok, _wrong, _unknown = (partial(judgement, _MACHINE) for judgement in (ok, wrong, unknown))

@@ -84,9 +84,7 @@ def sick_cards(picture: Picture) -> Iterator[Finding]:
             bound = picture.bound_pods.get(name, ())
             on_it = [name_of(pod) for pod in bound if card.index in (shares_or_none(pod) or ())]
             text = f"the card is sick: {reason}" + (f"; on it: {', '.join(on_it)}" if on_it else "")
-            todo = (
-                "see docs/troubleshooting.md, GPUShareCardUnhealthy: mend the card, or replace it, and restart its pods"
-            )
+            todo = "see docs/troubleshooting.md, GPUShareCardUnhealthy: repair the card, or replace it, and restart its pods"
             yield Finding("error", "sick-card", f"node {name} card {card.index}", text, todo)
 
 
@@ -106,15 +104,6 @@ def over_booked(picture: Picture) -> Iterator[Finding]:
                 text = f"its pods book {total} units, it has {card.units}: {pods}"
                 todo = "delete a pod of the card; then find which program bound it without a look at the card"
                 yield Finding("error", "over-booked", f"node {name} card {index}", text, todo)
-
-
-def one_owner(picture: Picture) -> Iterator[Finding]:
-    """No other plugin offers the cards that a node shares."""
-    for name, node in picture.sharing_nodes.items():
-        if others := other_resources(node):
-            text = f"it offers {', '.join(others)} as well: pods of both plugins may get the same card"
-            todo = "keep the other plugin off nodes with the label gpushare=true"
-            yield Finding("warning", "other-plugin", f"node {name}", text, todo)
 
 
 def _unhealthy_maps(picture: Picture) -> dict[str, Object]:

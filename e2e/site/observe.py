@@ -20,9 +20,8 @@ from e2e.site import SiteError
 from e2e.site.findings import Finding, Reported, counts, in_order
 from e2e.site.invariants import RULES, judge
 from e2e.site.kubeconfig_choice import PATIENCE, version_of
-from e2e.site.picture import Object, Picture, without_odd
+from e2e.site.picture import KUBE_SYSTEM, Object, Picture, without_odd
 
-_KUBE_SYSTEM: Final = "kube-system"
 _FORBIDDEN: Final = 403
 
 
@@ -66,7 +65,7 @@ class Observation:
         self._report = report
         self._nodes = _Mirror(NODES)
         self._pods = _Mirror(PODS)
-        self._config_maps: _Mirror | None = _Mirror(CONFIG_MAPS, _KUBE_SYSTEM)
+        self._config_maps: _Mirror | None = _Mirror(CONFIG_MAPS, KUBE_SYSTEM)
         self._reported = Reported()
         self._outcome = Outcome(
             api.http.url,
@@ -101,7 +100,7 @@ class Observation:
         await self._may_read(PODS)
         if self._config_maps is not None:
             try:
-                await self._may_read(CONFIG_MAPS, _KUBE_SYSTEM)
+                await self._may_read(CONFIG_MAPS, KUBE_SYSTEM)
             except SiteError as error:
                 self._config_maps = None
                 self._outcome.not_judged.append(f"cards that ConfigMaps ban: {error}")

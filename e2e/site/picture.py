@@ -21,7 +21,8 @@ Parts = Mapping[str, Sequence[Object]]
 
 # The label of a node that shares its cards, as the original's manifests have it.
 _LABEL: Final = {"gpushare": "true"}
-_DEVICE_PLUGIN: Final = "gpushare-device-plugin"
+DEVICE_PLUGIN: Final = "gpushare-device-plugin"
+KUBE_SYSTEM: Final = "kube-system"
 # Signs of NVIDIA's cards on a node: what NVIDIA's plugin offers, and labels of its feature discovery and of Kubernetes' own.
 _OTHER_RESOURCE: Final = "nvidia.com/gpu"
 _SIGNS: Final = re.compile(
@@ -68,7 +69,7 @@ class Picture:
     @cached_property
     def placing_labels(self) -> Sequence[Mapping[str, str]]:
         """The labels of nodes by which each installation places device plugins; the original's if no device plugin is there."""
-        plugins = (pod for pod in self.pods if labels_of(pod).get("component") == _DEVICE_PLUGIN)
+        plugins = (pod for pod in self.pods if labels_of(pod).get("component") == DEVICE_PLUGIN)
         selectors = [pod["spec"].get("nodeSelector") or {} for pod in plugins]
         # The kubelet sets labels like kubernetes.io/os itself.
         found = [{key: one[key] for key in one if not key.startswith("kubernetes.io/")} for one in selectors]
@@ -185,11 +186,6 @@ def labels_of(item: Object) -> Mapping[str, str]:
     return item["metadata"].get("labels") or {}
 
 
-def is_labelled(node: Object) -> bool:
-    """Does the node have the label by which the original's manifests place device plugins?"""
-    return labels_of(node).items() >= _LABEL.items()
-
-
 def as_arguments(labels: Mapping[str, str]) -> str:
     """Labels as ``kubectl label`` takes them."""
     return " ".join(f"{key}={value}" for key, value in sorted(labels.items()))
@@ -208,7 +204,11 @@ def words_of(container: Object) -> list[str]:
 
 def _shares(node: Object) -> bool:
     # A kubelet goes on to write 0 for a resource after its plugin has left.
-    return is_labelled(node) or offers(node, spec.RESOURCE_MEMORY) or spec.NODE_CARDS in annotations_of(node)
+    return (
+        labels_of(node).items() >= _LABEL.items()
+        or offers(node, spec.RESOURCE_MEMORY)
+        or spec.NODE_CARDS in annotations_of(node)
+    )
 
 
 def _has_cards(node: Object) -> bool:

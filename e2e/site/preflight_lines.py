@@ -9,21 +9,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from e2e.report.pages import text_table
+from e2e.report.markup import text_table
+from e2e.report.verdict_table import Judged, PreflightLine
 from e2e.site.picture import Divisible, without_odd
-from e2e.site.site_report import Judgement, PreflightLine
 from e2e.site.unexpected import not_judged
 
 _P = TypeVar("_P")
 _D = TypeVar("_D", bound=Divisible)
-_JUDGEMENTS: Final[tuple[Judgement, ...]] = ("ok", "wrong", "unknown")
+_JUDGEMENTS: Final[tuple[Judged, ...]] = ("ok", "wrong", "unknown")
 
 
 class Seen(NamedTuple):
     """One thing that a rule saw; the fields are those of PreflightLine."""
 
     subject: str
-    judgement: Judgement
+    judgement: Judged
     text: str
     todo: str = ""
 

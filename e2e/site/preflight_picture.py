@@ -9,20 +9,17 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final, NamedTuple, Self
 
-from clusters.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NODES, PODS, SERVICES, Resource
+from clusters.api.resources import NAMESPACES, NODES, PODS, SERVICES, Resource
 from e2e import spec
 from e2e.site.node_cards import offers
-from e2e.site.picture import Object, Parts, Picture, labels_of, parts_of, within
+from e2e.site.picture import DEVICE_PLUGIN, Object, Parts, Picture, labels_of, parts_of, within
 from e2e.site.preflight_lines import UnseenError
 
 EXTENDER: Final = "gpushare-schd-extender"
-DEVICE_PLUGIN: Final = "gpushare-device-plugin"
-KUBE_SYSTEM: Final = "kube-system"
-INSTALL: Final = "install it as clusters/deploy/README.md has it"
-RIGHTS_FILE: Final = "bind the account to the role in e2e/site/preflight-rbac.yaml"
 MUTATING_WEBHOOKS: Final = Resource(
     "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
+_RIGHTS_FILE: Final = "bind the account to the role in e2e/site/preflight-rbac.yaml"
 
 
 class Right(NamedTuple):
@@ -49,17 +46,13 @@ class ClusterPicture:
 
     def parts(self) -> Parts:
         """See ``Divisible``."""
-        return parts_of(*self._nodes_and_pods)
+        return parts_of(self._shown(NODES), self._shown(PODS))
 
     def of(self, parts: Iterable[Sequence[Object]]) -> Self:
         """See ``Divisible``."""
-        nodes, pods = within(*self._nodes_and_pods, parts)
+        nodes, pods = within(self._shown(NODES), self._shown(PODS), parts)
         seen = {resource: found for resource, found in ((NODES, nodes), (PODS, pods)) if self._shown(resource)}
         return replace(self, listed={**self.listed, **seen})
-
-    @property
-    def _nodes_and_pods(self) -> tuple[Sequence[Object], Sequence[Object]]:
-        return self._shown(NODES), self._shown(PODS)
 
     def _shown(self, resource: Resource) -> Sequence[Object]:
         found = self.listed.get(resource, ())
@@ -69,39 +62,29 @@ class ClusterPicture:
         """All objects of the kind that were asked for. Raises UnseenError."""
         found = self.listed.get(resource, "they were not asked for")
         if isinstance(found, str):
-            raise UnseenError(f"{resource.plural} cannot be listed: {found}", RIGHTS_FILE)
+            raise UnseenError(f"{resource.plural} cannot be listed: {found}", _RIGHTS_FILE)
         return found
 
     @cached_property
     def sharing(self) -> Picture:
-        """As ``observe`` sees it. Raises UnseenError without nodes; what else cannot be listed is not there."""
-        maps = self.listed.get(CONFIG_MAPS, ())
-        return Picture(self.now, self.all(NODES), self._shown(PODS), None if isinstance(maps, str) else maps)
+        """As ``observe`` sees it. Raises UnseenError without nodes; pods that cannot be listed are not there."""
+        return Picture(self.now, self.all(NODES), self._shown(PODS))
 
     @property
     def minor(self) -> int:
         """36 of an API server of version 1.36; 0 if its version cannot be read."""
         return minor_of(self.version)
 
-    def programs(self, component: str) -> list[Object]:
-        """The pods of a program that have not ended, by the labels of the original's manifests. Raises UnseenError."""
-        return [pod for pod in self.all(PODS) if is_program(pod, component) and not has_ended(pod)]
-
-    def extenders(self) -> list[Object]:
-        """The Deployments of the extender. Raises UnseenError."""
-        return [one for one in self.all(DEPLOYMENTS) if is_program(one, EXTENDER)]
-
     def is_installed(self) -> bool:
         """Is any part of gpushare there? Raises UnseenError."""
-        offered = any(offers(node, spec.RESOURCE_MEMORY) for node in self.all(NODES))
-        return bool(offered or self.programs(DEVICE_PLUGIN) or self.programs(EXTENDER))
+        programs = (is_program(pod, EXTENDER) or is_program(pod, DEVICE_PLUGIN) for pod in self.all(PODS))
+        return any(offers(node, spec.RESOURCE_MEMORY) for node in self.all(NODES)) or any(programs)
 
     def services(self) -> Iterator[tuple[str, bool, set[int]]]:
         """Name, whether it is the extender's, and node ports of each Service. Raises UnseenError."""
         for service in self.all(SERVICES):
             ports = {port.get("nodePort", 0) for port in service["spec"].get("ports") or ()}
-            selector = service["spec"].get("selector") or {}
-            is_ours = selector.get("component") == EXTENDER
+            is_ours = (service["spec"].get("selector") or {}).get("component") == EXTENDER
             yield f"{service['metadata']['namespace']}/{service['metadata']['name']}", is_ours, ports - {0}
 
     def namespace(self, name: str) -> Object:
@@ -118,11 +101,6 @@ def is_program(item: Object, component: str) -> bool:
 def has_ended(pod: Object) -> bool:
     """Do its containers run no more?"""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def is_control_plane(node: Object) -> bool:
-    """May the extender run there?"""
-    return any(f"node-role.kubernetes.io/{role}" in labels_of(node) for role in ("control-plane", "master"))
 
 
 def minor_of(version: str) -> int:

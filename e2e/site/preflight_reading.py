@@ -1,4 +1,4 @@
-"""Asks an API server for all that the preflight judges, in the order in which to mend what is wrong.
+"""Asks an API server for all that the preflight judges, in the order in which to fix what is wrong.
 
 It lists, and asks about rights; nothing is created or changed. ``machine_preflight`` looks at a machine.
 """
@@ -6,7 +6,7 @@ It lists, and asks about rights; nothing is created or changed. ``machine_prefli
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -15,8 +15,6 @@ import yaml
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import TransportError
 from clusters.api.resources import (
-    CONFIG_MAPS,
-    DEPLOYMENTS,
     NAMESPACES,
     NODES,
     PODS,
@@ -26,30 +24,24 @@ from clusters.api.resources import (
     Resource,
 )
 from clusters.deploy.render import BASE
+from e2e.report.verdict_table import PreflightLine
 from e2e.site.kubeconfig_choice import version_of
 from e2e.site.picture import Object
-from e2e.site.preflight_admission import ADMISSION_RULES, RIGHTS
-from e2e.site.preflight_lines import Rule, judged
-from e2e.site.preflight_nodes import NODE_RULES
-from e2e.site.preflight_picture import KUBE_SYSTEM, MUTATING_WEBHOOKS, ClusterPicture, Right
-from e2e.site.preflight_programs import PROGRAM_RULES
-from e2e.site.site_report import PreflightLine
+from e2e.site.preflight_lines import judged
+from e2e.site.preflight_picture import MUTATING_WEBHOOKS, ClusterPicture, Right
+from e2e.site.preflight_rules import RIGHTS, RULES
 
-# By kind, the one namespace of which it is listed; "" for all.
-LISTED: Final[Mapping[Resource, str]] = {
-    NODES: "",
-    PODS: "",
-    DEPLOYMENTS: "",
-    SERVICES: "",
-    NAMESPACES: "",
-    CONFIG_MAPS: KUBE_SYSTEM,
-    VALIDATING_ADMISSION_POLICIES: "",
-    VALIDATING_ADMISSION_POLICY_BINDINGS: "",
-    MUTATING_WEBHOOKS: "",
-}
+LISTED: Final = (
+    NODES,
+    PODS,
+    SERVICES,
+    NAMESPACES,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+    MUTATING_WEBHOOKS,
+)
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _NOT_FOUND: Final = 404
-RULES: Final[Mapping[str, Rule[ClusterPicture]]] = {**ADMISSION_RULES, **NODE_RULES, **PROGRAM_RULES}
 
 
 async def preflight(api: ApiClient) -> list[PreflightLine]:
@@ -66,7 +58,7 @@ async def look(api: ApiClient) -> ClusterPicture:
     """The cluster at this moment. A part that the account may not see is left out with the reason. Raises SiteError."""
     version = await version_of(api)
     wanted = [right for of_one in RIGHTS.values() for right in of_one]
-    listed = await asyncio.gather(*(_list(api, resource, namespace) for resource, namespace in LISTED.items()))
+    listed = await asyncio.gather(*(_list(api, resource) for resource in LISTED))
     answers = await asyncio.gather(*(_may(api, right) for right in wanted))
     return ClusterPicture(
         datetime.now(UTC),
@@ -77,10 +69,10 @@ async def look(api: ApiClient) -> ClusterPicture:
     )
 
 
-async def _list(api: ApiClient, resource: Resource, namespace: str) -> Sequence[Object] | str:
+async def _list(api: ApiClient, resource: Resource) -> Sequence[Object] | str:
     """The objects of a kind, none if the API server does not know the kind; or why they are not to be seen."""
     try:
-        return await api.list(resource, namespace or None)
+        return await api.list(resource)
     except ApiError as error:
         return () if error.code == _NOT_FOUND else error.message
     except TransportError as error:

@@ -46,7 +46,7 @@ def node(**changes: Any) -> dict[str, Any]:
 
 
 def pod(
-    name: str, units: int, card: int | None = 0, *, age: float = 600, more: Mapping[str, str] = {}
+    name: str, units: int | str, card: int | None = 0, *, age: float = 600, more: Mapping[str, str] = {}
 ) -> dict[str, Any]:
     """A pod that an extender bound to node n long ago, which runs."""
     made = gpu_pod(name, units, bound_to="n")
@@ -121,68 +121,53 @@ def test_a_busy_cluster_that_is_well_has_no_findings() -> None:
     assert found(*pods, config_maps=[{"metadata": {"name": "other"}}]) == []
 
 
-def test_a_node_of_the_original_plugin_is_judged_by_its_average() -> None:
-    """Each card of a node without an annotation has the total divided by the count."""
-    plain = node()
+def undescribed(**changes: Any) -> dict[str, Any]:
+    """A node of the original's plugin, which writes no annotation."""
+    plain = node(**changes)
     plain["metadata"]["annotations"] = {}
-    assert found(pod("a", 12), pod("b", 12, 1), nodes=(plain,)) == []
-    assert found(pod("a", 12), pod("b", 1), nodes=(plain,)) == [("over-booked", "node n card 0")]
+    return plain
 
 
-def test_a_capacity_that_is_no_number_is_a_finding() -> None:
-    """It is no capacity of 0, with an annotation and without one."""
-    plain = node(**{spec.RESOURCE_MEMORY: "many"})
-    plain["metadata"]["annotations"] = {}
-    assert found(pod("a", 12), nodes=(plain,)) == [("capacity", "node n")]
-    assert found(pod("a", 12), nodes=(node(**{spec.RESOURCE_MEMORY: "many"}),)) == [("capacity", "node n")]
-
-
-def test_amounts_with_suffixes_are_read() -> None:
-    """The API server writes 2000 as 2k, and 1024 may come back as 1Ki."""
-    cards = {0: {"units": 2000}, 1: {"units": 1024}}
-    large = node(cards=cards, **{spec.RESOURCE_MEMORY: "3024"})
-    asks = pod("a", 2000)
-    asks["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_MEMORY] = "2k"
-    more = pod("b", 1025, 1)
-    more["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_MEMORY] = "1025"
-    assert found(asks, nodes=(large,)) == []
-    assert found(asks, more, nodes=(large,)) == [("over-booked", "node n card 1")]
+_LARGE = node(cards={0: {"units": 2000}, 1: {"units": 1024}}, **{spec.RESOURCE_MEMORY: "3024"})
+# As the API server writes 2000 and 1024.
+_LARGE_PODS = (pod("a", "2k", more={spec.POD_UNITS: "2000"}), pod("b", "1Ki", 1, more={spec.POD_UNITS: "1024"}))
 
 
 @pytest.mark.parametrize(
-    ("changed", "rule", "subject"),
+    ("changed", "pods", "expected"),
     [
-        (node(annotation={"v": 2}), "cards-annotation", "node n"),
-        (node(annotation={"cards": [{}]}), "cards-annotation", "node n"),
-        (node(annotation={"cards": None}), "cards-annotation", "node n"),
-        (node(**{spec.RESOURCE_MEMORY: "23"}), "capacity", "node n"),
-        (node(**{spec.RESOURCE_COUNT: "1"}), "capacity", "node n"),
-        (node(**{spec.RESOURCE_COUNT: "1.5"}), "capacity", "node n"),
-        (node(**{spec.RESOURCE_MEMORY: "0"}), "stale-annotation", "node n"),
-        (node(annotation={"mode": "slots"}), "stale-annotation", "node n"),
-        (node(cards={1: {"healthy": False, "reason": "Xid 79"}}), "sick-card", "node n card 1"),
-        (node(**{"nvidia.com/gpu": "2"}), "other-plugin", "node n"),
+        (node(annotation={"v": 2}), (), "cards-annotation of node n"),
+        (node(annotation={"cards": [{}]}), (), "cards-annotation of node n"),
+        (node(annotation={"cards": None}), (), "cards-annotation of node n"),
+        (node(**{spec.RESOURCE_MEMORY: "23"}), (), "capacity of node n"),
+        (node(**{spec.RESOURCE_MEMORY: "many"}), (pod("a", 12),), "capacity of node n"),
+        (undescribed(**{spec.RESOURCE_MEMORY: "many"}), (pod("a", 12),), "capacity of node n"),
+        (node(**{spec.RESOURCE_COUNT: "1"}), (), "capacity of node n"),
+        (node(**{spec.RESOURCE_COUNT: "1.5"}), (), "capacity of node n"),
+        (node(**{spec.RESOURCE_MEMORY: "0"}), (), "stale-annotation of node n"),
+        (node(annotation={"mode": "slots"}), (), "stale-annotation of node n"),
+        (node(cards={1: {"healthy": False, "reason": "Xid 79"}}), (), "sick-card of node n card 1"),
+        (node(), (pod("a", 8), pod("b", 7), pod("c", 10, 1)), "over-booked of node n card 0"),
+        # Without an annotation each card has the total divided by the count.
+        (undescribed(), (pod("a", 12), pod("b", 12, 1)), ""),
+        (undescribed(), (pod("a", 12), pod("b", 1)), "over-booked of node n card 0"),
+        (_LARGE, _LARGE_PODS, ""),
+        (_LARGE, (*_LARGE_PODS, pod("c", 1, 1)), "over-booked of node n card 1"),
     ],
 )
-def test_a_node_that_is_not_as_it_describes_itself(changed: dict[str, Any], rule: str, subject: str) -> None:
-    """One fault of a node is one finding."""
-    assert found(nodes=(changed,)) == [(rule, subject)]
+def test_a_fault_of_a_node_is_one_finding(changed: dict[str, Any], pods: tuple[Any, ...], expected: str) -> None:
+    """By the cards that it describes, or by its amounts alone."""
+    assert ", ".join(map(" of ".join, found(*pods, nodes=(changed,)))) == expected
 
 
-def test_a_card_that_a_config_map_bans_is_sick() -> None:
-    """A card that a ConfigMap bans is sick, as the original reads it, and the finding names the pods on it."""
+def test_a_finding_names_the_pods_with_their_amounts() -> None:
+    """Those that book a card beyond its memory, and those on a card that a ConfigMap bans, as the original reads it."""
+    (over,) = judge(Picture(NOW, (node(),), (pod("a", 8), pod("b", 7), pod("c", 10, 1))))
+    assert "15 units, it has 14: default/a 8, default/b 7" in over.text
     banned = {"metadata": {"name": "unhealthy-gpu-n"}, "data": {"gpus": "1, 5"}}
-    picture = Picture(NOW, (node(),), (pod("a", 3, 1),), [banned])
-    (finding,) = judge(picture)
-    assert finding.key == ("sick-card", "node n card 1")
-    assert "on it: default/a" in finding.text
-
-
-def test_a_card_that_is_booked_beyond_its_memory_is_found() -> None:
-    """The finding names the pods with their amounts."""
-    (finding,) = judge(Picture(NOW, (node(),), (pod("a", 8), pod("b", 7), pod("c", 10, 1))))
-    assert (finding.key, finding.severity) == (("over-booked", "node n card 0"), "error")
-    assert "15 units, it has 14: default/a 8, default/b 7" in finding.text
+    (sick,) = judge(Picture(NOW, (node(),), (pod("a", 3, 1),), [banned]))
+    assert sick.key == ("sick-card", "node n card 1")
+    assert "on it: default/a" in sick.text
 
 
 @pytest.mark.parametrize(
@@ -206,22 +191,19 @@ def test_annotations_of_a_bound_pod_that_are_wrong(annotations: dict[str, str], 
 
 
 @pytest.mark.parametrize(
-    "made",
+    ("made", "expected"),
     [
-        unbound(pod("a", 3)),
-        written_by(pod("a", 3), "kubectl-annotate"),
-        written_by(pod("a", 3), "kube-controller-manager", creates=True),
+        (unbound(pod("a", 3)), [("forged-annotation", "pod default/a")]),
+        (written_by(pod("a", 3), "kubectl-annotate"), [("forged-annotation", "pod default/a")]),
+        (written_by(pod("a", 3), "kube-controller-manager", creates=True), [("forged-annotation", "pod default/a")]),
+        (written_by(pod("a", 3), "gpushare-device-plugin-v2"), []),
+        (pod("a", 3), []),
     ],
-    ids=["not bound yet", "changed by hand", "in the template"],
+    ids=["not bound yet", "changed by hand", "in the template", "by a program of ours", "by a Binding"],
 )
-def test_a_forged_annotation_is_found(made: dict[str, Any]) -> None:
+def test_a_forged_annotation_is_found(made: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     """An annotation that kubectl or the pod's creator wrote: the API server notes the writer of each field."""
-    assert found(made) == [("forged-annotation", "pod default/a")]
-
-
-def test_annotations_of_our_programs_are_not_forged() -> None:
-    """A Binding's have no writer; the device plugin's have its name."""
-    assert found(written_by(pod("a", 3), "gpushare-device-plugin-v2"), pod("b", 3)) == []
+    assert found(made) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.__main__ import main
+from e2e.report.verdict_table import PreflightLine
 from e2e.site import default_ports, driver_probe
-from e2e.site.listening_ports import listening
-from e2e.site.machine_preflight import RULES, Machine, machine_preflight, probe
-from e2e.site.preflight_lines import Seen, judged, ok
-from e2e.site.site_report import PreflightLine
+from e2e.site.machine_preflight import RULES, Machine
+from e2e.site.preflight_lines import judged
 from fake_nvml.native.build import ensure
 from fake_nvml.native.compiler import CompilerError
 
-_VERSIONS = {
-    "closed": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.274.02  Tue Sep 2 2025\nGCC version: 12\n",
-    "open": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.163.01  Release Build\n",
-}
+_CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.274.02  Tue Sep 2 2025\nGCC version: 12\n"
+_OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.163.01  Release Build\n"
 _CONTAINERD_2 = """version = 2
 [plugins."io.containerd.grpc.v1.cri".containerd]
 default_runtime_name = "nvidia"
@@ -41,7 +38,7 @@ runtime_path = "/usr/bin/nvidia-container-runtime"
 _DOCKER = json.dumps({"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}})
 _CONFIG = "etc/containerd/config.toml"
 _SOUND = {
-    "proc/driver/nvidia/version": _VERSIONS["closed"],
+    "proc/driver/nvidia/version": _CLOSED,
     "proc/driver/nvidia/gpus/0000:3b:00.0/information": "Model: \t\t Tesla T4\nDevice Minor: \t 0\n",
     "proc/net/tcp": "  sl  local_address\n",
     "proc/17/cmdline": "sh\0",
@@ -85,74 +82,51 @@ def judge(root: Path, **answers: Any) -> list[PreflightLine]:
     return judged(RULES, Machine(root, {**_ANSWERS, **answers}), "machine")
 
 
-@pytest.mark.parametrize("kind", _VERSIONS)
-def test_a_sound_machine_is_ok(tmp_path: Path, kind: str) -> None:
-    """With the version of either kernel module."""
-    lines = judge(machine(tmp_path, {"proc/driver/nvidia/version": _VERSIONS[kind]}))
+def test_a_sound_machine_is_ok(tmp_path: Path) -> None:
+    """Each rule has a line, and the driver's names the cards."""
+    lines = judge(machine(tmp_path))
     assert bad(lines) == []
     assert texts(lines, "driver").endswith("; cards 0: Tesla T4")
-    assert [line.name for line in lines if line.name != "libraries"] == [name for name in RULES if name != "libraries"]
+    assert {line.name for line in lines} == set(RULES)
 
 
-def test_libraries_below_a_root_are_looked_for(tmp_path: Path) -> None:
-    """They cannot be loaded from there, so the MIG mode is unknown."""
-    lines = machine_preflight(machine(tmp_path))
-    assert bad(lines) == [("MIG", "unknown")]
-    assert texts(lines, "libraries").count("not loaded below another root") == 2
-    (tmp_path / "usr/lib/x86_64-linux-gnu/libcuda.so.1").unlink()
-    assert ("libraries", "wrong") in bad(machine_preflight(tmp_path))
+_FLAGS = "KUBELET_KUBEADM_ARGS=--container-runtime-endpoint=unix:///var/run/cri-dockerd.sock\n"
+_NO_DRIVER = {name: None for name in _SOUND if name.startswith("proc/driver")}
 
 
 @pytest.mark.parametrize(
-    ("changes", "name", "judgement"),
+    ("changes", "expected"),
     [
-        ({"dev/nvidia0": None}, "device files", "wrong"),
-        ({"dev/nvidia-uvm": None}, "device files", "wrong"),
-        ({_CONFIG: None}, "container runtime", "wrong"),
-        ({_CONFIG: "version = 2"}, "container runtime", "wrong"),
-        ({_CONFIG: "= nothing"}, "container runtime", "unknown"),
-        ({_CONFIG: _CONTAINERD_2.replace('"nvidia"', '"runc"', 1)}, "container runtime", "unknown"),
-        ({"usr/bin/nvidia-container-runtime": None}, "container runtime", "wrong"),
-        ({"var/lib/kubelet/device-plugins/kubelet.sock": None}, "device plugin folder", "wrong"),
-        ({"var/lib/kubelet/device-plugins/nvidia-gpu.sock": ""}, "device plugin folder", "wrong"),
-        ({"var/lib/kubelet/pod-resources/kubelet.sock": None}, "pod resources", "wrong"),
-        ({"proc/18/cmdline": "/usr/bin/nvidia-cuda-mps-control\0-d\0"}, "MPS", "unknown"),
-        ({"proc/net/tcp": None}, "ports", "unknown"),
+        ({"proc/driver/nvidia/version": _OPEN}, ""),
+        (_NO_DRIVER, "driver wrong, device files unknown"),
+        ({"dev/nvidia0": None}, "device files wrong"),
+        ({"dev/nvidia-uvm": None}, "device files wrong"),
+        ({_CONFIG: None}, "container runtime wrong"),
+        ({_CONFIG: "version = 2"}, "container runtime wrong"),
+        ({_CONFIG: "= nothing"}, "container runtime unknown"),
+        ({_CONFIG: _CONTAINERD_2.replace('"nvidia"', '"runc"', 1)}, "container runtime unknown"),
+        ({"usr/bin/nvidia-container-runtime": None}, "container runtime wrong"),
+        ({_CONFIG: _CONTAINERD_3}, ""),
+        ({_CONFIG: _SETS_IN_A_FOLDER, "etc/containerd/conf.d/99-nvidia.toml": _CONTAINERD_3}, ""),
+        ({_CONFIG: None, "etc/docker/daemon.json": _DOCKER}, ""),
+        ({_CONFIG: None, "etc/crio/crio.conf.d/10-crio.conf": _CRIO}, ""),
+        ({_CONFIG: None, f"var/lib/rancher/k3s/agent/{_CONFIG}": _CONTAINERD_2}, ""),
+        ({"etc/docker/daemon.json": "{}"}, ""),
+        # The kubelet names the runtime that counts.
+        (
+            {"etc/docker/daemon.json": "{}", "var/lib/kubelet/kubeadm-flags.env": _FLAGS},
+            "container runtime wrong",
+        ),
+        ({"var/lib/kubelet/device-plugins/kubelet.sock": None}, "device plugin folder wrong"),
+        ({"var/lib/kubelet/device-plugins/nvidia-gpu.sock": ""}, "device plugin folder wrong"),
+        ({"var/lib/kubelet/pod-resources/kubelet.sock": None}, "pod resources wrong"),
+        ({"proc/18/cmdline": "/usr/bin/nvidia-cuda-mps-control\0-d\0"}, "MPS unknown"),
+        ({"proc/net/tcp": None}, "ports unknown"),
     ],
 )
-def test_a_fault_of_a_machine_is_its_line(tmp_path: Path, changes: Any, name: str, judgement: str) -> None:
-    """One fault is one line that is not ok."""
-    assert bad(judge(machine(tmp_path, changes))) == [(name, judgement)]
-
-
-def test_a_machine_without_a_driver_is_wrong(tmp_path: Path) -> None:
-    """Its device files cannot be named then."""
-    none = {name: None for name in _SOUND if name.startswith("proc/driver")}
-    assert bad(judge(machine(tmp_path, none))) == [("driver", "wrong"), ("device files", "unknown")]
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        {_CONFIG: _CONTAINERD_3},
-        {_CONFIG: _SETS_IN_A_FOLDER, "etc/containerd/conf.d/99-nvidia.toml": _CONTAINERD_3},
-        {_CONFIG: None, "etc/docker/daemon.json": _DOCKER},
-        {_CONFIG: None, "etc/crio/crio.conf.d/10-crio.conf": _CRIO},
-        {_CONFIG: None, f"var/lib/rancher/k3s/agent/{_CONFIG}": _CONTAINERD_2},
-        {"etc/docker/daemon.json": "{}"},
-    ],
-    ids=["version 3", "imported", "docker", "cri-o", "k3s", "docker beside containerd"],
-)
-def test_the_runtime_of_each_program_is_read(tmp_path: Path, files: Any) -> None:
-    """containerd, Docker and CRI-O with NVIDIA's runtime as the default."""
-    assert bad(judge(machine(tmp_path, files))) == []
-
-
-def test_the_kubelet_names_the_runtime_that_counts(tmp_path: Path) -> None:
-    """Another program's configuration does not excuse it."""
-    flags = "KUBELET_KUBEADM_ARGS=--container-runtime-endpoint=unix:///var/run/cri-dockerd.sock\n"
-    files = {"etc/docker/daemon.json": "{}", "var/lib/kubelet/kubeadm-flags.env": flags}
-    assert bad(judge(machine(tmp_path, files))) == [("container runtime", "wrong")]
+def test_a_fault_of_a_machine_is_its_line(tmp_path: Path, changes: Any, expected: str) -> None:
+    """One fault is one line that is not ok, and the runtime is read of each program that runs containers."""
+    assert ", ".join(map(" ".join, bad(judge(machine(tmp_path, changes))))) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,12 +143,6 @@ def test_what_libraries_answer_is_judged(tmp_path: Path, answers: Any, name: str
     lines = judge(machine(tmp_path), **answers)
     assert (name, "wrong") in bad(lines)
     assert words in texts(lines, name)
-
-
-def test_libraries_are_asked_in_a_process_of_their_own() -> None:
-    """Whatever this machine has, the answer comes and names both libraries."""
-    answers = probe()
-    assert set(answers.get("libraries", {})) == set(_ANSWERS["libraries"])
 
 
 def test_nvml_is_asked_for_the_mode_of_each_card(tmp_path: Path) -> None:
@@ -197,19 +165,6 @@ def fake_nvml(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.fixture
-def listener() -> Iterator[int]:
-    """A port that this process listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
-
-
-def test_a_port_that_is_taken_is_found_with_its_program(listener: int) -> None:
-    """The command line of the program that listens comes with the port."""
-    own = Path("/proc/self/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-    assert listening(Path("/proc"))[listener] == own
-
-
 @pytest.mark.parametrize(
     ("command", "judgements"),
     [("other\0--serve\0", [("ports", "wrong")]), ("gpushare-extender\0", []), (None, [("ports", "unknown")])],
@@ -224,27 +179,12 @@ def test_a_port_of_ours_that_another_has_is_wrong(tmp_path: Path, command: str |
     assert bad(judge(root)) == judgements
 
 
-def test_a_file_that_may_not_be_read_is_unknown() -> None:
-    """The line names the file; what the rule saw before stays."""
-
-    def rule(_: Machine) -> Iterator[Seen]:
-        yield ok("machine", "seen")
-        raise PermissionError(13, "Permission denied", "/var/lib/kubelet")
-
-    seen, unseen = judged({"x": rule}, Machine(Path("/")), "machine")
-    assert (seen.text, unseen.judgement) == ("seen", "unknown")
-    assert "/var/lib/kubelet" in unseen.text
-
-
-def test_the_command_judges_a_machine_below_a_root(tmp_path: Path) -> None:
-    """Exit code 0 if nothing is wrong, 3 if something is; the last line has the counts."""
-    machine(tmp_path)
-    assert _run(tmp_path) == (0, "9 ok, 0 wrong, 1 unknown")
-    (tmp_path / "dev/nvidia0").unlink()
-    assert _run(tmp_path)[0] == 3
-
-
-def _run(root: Path) -> tuple[int, str]:
-    command = [sys.executable, "-m", "e2e", "preflight", "--machine", "--root", str(root)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout.splitlines()[-1]
+def test_the_command_judges_a_machine_below_a_root(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 0 if nothing is wrong, 3 if something is; libraries are looked for there, and not loaded."""
+    words = ["preflight", "--machine", "--root", str(machine(tmp_path))]
+    assert main(words) == 0
+    output = capsys.readouterr().out
+    assert output.count("not loaded below another root") == 2
+    assert output.splitlines()[-1] == "9 ok, 0 wrong, 1 unknown"
+    (tmp_path / "usr/lib/x86_64-linux-gnu/libcuda.so.1").unlink()
+    assert main(words) == 3

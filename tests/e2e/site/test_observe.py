@@ -15,7 +15,6 @@ from clusters.api.resources import CLUSTER_ROLE_BINDINGS, resource_of
 from clusters.embedded.apiserver.authentication import User
 from clusters.embedded.apiserver.deletion import DeleteOptions
 from clusters.embedded.apiserver.server import EmbeddedApi
-from e2e.__main__ import main
 from e2e.site import SiteError
 from e2e.site.observe import Observation
 from tests.embedded_api import client_of
@@ -61,11 +60,3 @@ async def test_an_account_that_loses_its_rights_ends_the_observation() -> None:
                 await Observation(api, 0.2, revoke_at_the_first_look).run(300, asyncio.Event())
     finally:
         await server.stop()
-
-
-def test_looks_follow_each_other_by_a_second_at_least(capsys: pytest.CaptureFixture[str]) -> None:
-    """A shorter pause is a wrong call, with exit code 2."""
-    with pytest.raises(SystemExit) as ended:
-        main(["observe", "--every", "0s"])
-    assert ended.value.code == 2
-    assert "argument --every: 1s or more" in capsys.readouterr().err

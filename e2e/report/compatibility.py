@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from clusters.providers import BARE
-from e2e.report.pages import markdown_table
-from e2e.site.report.site_verdict import kind_of_cards, verdict_of
-from e2e.site.site_report import NodeFacts, SiteReport
+from e2e.report.markup import markdown_table
+from e2e.report.verdict_table import NodeFacts, Site, Table
+from e2e.report.verdicts import kind_of_cards, of_site
 
 FOLDER: Final = "compatibility"
 _HEAD: Final = (
@@ -30,16 +30,17 @@ _UNSEEN: Final[Mapping[str, str]] = {BARE: "the suite's own"}
 _NONE: Final = "No validation has been kept yet, so nothing is claimed here.\n"
 
 
-def markdown_of(reports: Mapping[str, SiteReport]) -> str:
-    """The table of these reports by their file names, newest first."""
-    newest_first = sorted(reports.items(), key=lambda item: (item[1].started, item[0]), reverse=True)
-    return markdown_table(_HEAD, [_row(name, report) for name, report in newest_first]) if reports else _NONE
+def markdown_of(reports: Mapping[str, Table]) -> str:
+    """The table of these validations by their file names, newest first."""
+    sites = [(table.site.run.date, name, table, table.site) for name, table in reports.items() if table.site]
+    rows = [_row(name, table, site) for _, name, table, site in sorted(sites, key=lambda one: one[:2], reverse=True)]
+    return markdown_table(_HEAD, rows) if rows else _NONE
 
 
-def file_name_of(report: SiteReport) -> str:
+def file_name_of(site: Site) -> str:
     """``2026-11-27-existing-v1.36.3-Tesla-T4.json``: the models are in it, so that two machines of a day have two names."""
-    models = dict.fromkeys(card.model for node in report.nodes for card in node.cards if card.model)
-    parts = (report.started[:10], report.kind, report.kubernetes or "none", *models)
+    models = dict.fromkeys(card.model for node in site.nodes for card in node.cards if card.model)
+    parts = (site.run.date[:10], site.run.cluster, site.run.kubernetes or "none", *models)
     return re.sub(r"[^\w.-]+", "-", f"{'-'.join(parts)}.json")
 
 
@@ -49,18 +50,18 @@ def cards_of(nodes: Iterable[NodeFacts]) -> str:
     return ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
 
 
-def _row(name: str, report: SiteReport) -> list[str]:
-    cards = f"{kind_of_cards(report)}: {cards_of(report.nodes) or 'none seen'}"
+def _row(name: str, table: Table, site: Site) -> list[str]:
+    run = site.run
     return [
-        report.started[:10],
-        report.kind,
-        report.kubernetes or "none",
-        _each(node.runtime for node in report.nodes),
-        _each(node.driver for node in report.nodes),
-        cards,
-        f"{report.target}: {', '.join(report.programs) or _UNSEEN.get(report.kind, 'not known')}",
-        report.commit or "not known",
-        verdict_of(report).word,
+        run.date[:10],
+        run.cluster,
+        run.kubernetes or "none",
+        _each(node.runtime for node in site.nodes),
+        _each(node.driver for node in site.nodes),
+        f"{kind_of_cards(site)}: {cards_of(site.nodes) or 'none seen'}",
+        f"{run.target}: {', '.join(site.programs) or _UNSEEN.get(run.cluster, 'not known')}",
+        table.commit or "not known",
+        of_site(table, site).word,
         f"[{name}]({FOLDER}/{name})",
     ]
 
