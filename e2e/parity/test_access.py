@@ -13,7 +13,7 @@ import pytest
 from clusters.api.certificates import Authority
 from clusters.api.connection import TransportError
 from clusters.api.waiting import eventually
-from e2e.parity.parity_requests import compare, delete, get, merge, post, put
+from e2e.parity.parity_requests import compare, delete, merge, post, put
 from e2e.parity.sides import Answer, Both, Side, account_token, stranger
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
@@ -21,17 +21,11 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 _WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _WAYS: Final = (
     ("GET", "/api/v1/pods"),
-    ("GET", "/api/v1/namespaces/{}"),
     ("GET", "/api/v1/namespaces/{}/pods/x"),
     ("GET", "/api/v1/namespaces/{}/pods?watch=1"),
-    ("GET", "/api/v1/namespaces/{}/pods?fieldSelector=metadata.name%3Dx"),
     ("POST", "/api/v1/namespaces/{}/pods/x/binding"),
     ("DELETE", "/api/v1/namespaces/{}/pods"),
-    ("PATCH", "/api/v1/nodes/n/status"),
     ("POST", "/apis/apps/v1/namespaces/{}/deployments"),
-    ("GET", "/apis/example.com/v1/things"),
-    ("GET", "/api/v1/nothing"),
-    ("GET", "/"),
     ("GET", "/api/v1"),
     ("GET", "/healthz"),
     ("GET", "/livez"),
@@ -187,12 +181,9 @@ _OPENED: Final = (
     ("GET", "/api/v1/namespaces/{}/configmaps/mine", 404),
     ("GET", "/api/v1/namespaces/{}/configmaps/other", 403),
     ("GET", "/api/v1/namespaces/{}/configmaps", 403),
-    ("GET", "/api/v1/namespaces/{}/configmaps?fieldSelector=metadata.name%3Dmine", 403),
     ("DELETE", "/apis/apps/v1/namespaces/{}/deployments/d", 404),
-    ("GET", "/apis/apps/v1/namespaces/{}/statefulsets", 403),
     ("GET", "/healthz/ping", 200),
     ("GET", "/metrics/slis", 403),
-    ("POST", "/healthz/ping", 403),
 )
 
 
@@ -210,16 +201,17 @@ async def test_roles_open_what_they_name(both: Both) -> None:
         await grant(side, "here", [rule(["get", "list"], ["pods"]), rule(["create"], ["pods/binding"])], here=True)
         for end, rules in everywhere.items():
             await grant(side, f"{name}-{end}", rules)
-        headers = {"impersonate-user": f"{name}-user"}
-        await eventually(
-            lambda: side.call("GET", "/apis/apps/v1/deployments", headers=headers),
-            lambda answer: answer.code == 200,
-            "the last role is known",
-        )
-        found = [
-            short(await side.call(method, path.format(name), headers=headers, body=None if method == "GET" else {}))
-            for method, path, _ in _OPENED
-        ]
+        certificate = side.cluster.client_certificate(f"{name}-user", None)
+        async with stranger(side, certificate=certificate) as user:
+            await eventually(
+                lambda: user.call("GET", "/apis/apps/v1/deployments"),
+                lambda answer: answer.code == 200,
+                "the last role is known",
+            )
+            found = [
+                short(await user.call(method, path.format(name), body=None if method == "GET" else {}))
+                for method, path, _ in _OPENED
+            ]
         for end in everywhere:
             for kind in ("clusterroles", "clusterrolebindings"):
                 await side.call("DELETE", f"{_RBAC}/{kind}/{name}-{end}")
@@ -250,27 +242,6 @@ async def test_a_service_account_has_the_rights_of_its_bindings(both: Both) -> N
         return [review.code, review.body["status"]["allowed"], again.body["status"]["allowed"]]
 
     assert await both.same(observe) == [201, True, True]
-
-
-async def test_an_administrator_acts_for_others(both: Both) -> None:
-    """An administrator may impersonate users and groups, and an account without the right is refused."""
-    account = "system:serviceaccount:${ns}:bot"
-    actors: tuple[tuple[dict[str, str], int], ...] = (
-        ({"impersonate-user": "ann"}, 201),
-        ({"impersonate-user": "ann", "impersonate-group": "people"}, 201),
-        ({"impersonate-user": account}, 201),
-        ({"impersonate-user": "system:anonymous"}, 403),
-        ({"impersonate-group": "people"}, 400),
-    )
-    asks = [post(_WHO, {}, code, headers=headers) for headers, code in actors]
-    await compare(both, *asks, *(get("pods", None, headers=headers) for headers, _ in actors))
-
-    async def observe(side: Side) -> Any:
-        names = ("ann", account.replace("${ns}", side.namespace))
-        async with stranger(side, token=await account_token(side, "bot")) as bot:
-            return [(await bot.call("GET", "/api/v1/pods", headers={"impersonate-user": name})).code for name in names]
-
-    assert await both.same(observe) == [403, 403]
 
 
 async def test_roles_that_make_no_sense_are_refused(both: Both) -> None:
@@ -317,10 +288,8 @@ async def test_a_pod_is_completed_by_admission(both: Both) -> None:
         {},
         {"automountServiceAccountToken": False},
         {"serviceAccountName": "mute"},
-        {"serviceAccount": "mute"},
         {"serviceAccountName": "puller"},
         {"initContainers": [mounted], "volumes": [{"name": "own", "emptyDir": {}}]},
-        {"tolerations": [{"operator": "Exists"}]},
         {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}]},
         {"priorityClassName": "system-node-critical"},
         {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"},

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any, Final
 
 import pytest
 
 from e2e.parity.parity_objects import MERGE, STRATEGIC, config_map, got, made, maps, patched, pod, pods
-from e2e.parity.parity_requests import Cases, compare, delete, each, get, json_patch, merge, patch, post, put
+from e2e.parity.parity_requests import Cases, compare, delete, each, get, merge, patch, post, put
 from e2e.parity.sides import Both, Side
 
 _OTHER_UID: Final = "00000000-0000-4000-8000-000000000000"
@@ -71,11 +70,6 @@ _CASES: Final[Cases] = {
         post("configmaps", config_map("b"), 422, dryRun="Some"),
         get("configmaps/a", shows={"metadata.resourceVersion": "write 0"}),
         get("configmaps/b", 404),
-    ],
-    "a JSON patch of another version is 409, of another uid 422": [
-        post("configmaps", _MAP),
-        json_patch("configmaps/a", {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}, code=409),
-        json_patch("configmaps/a", {"op": "replace", "path": "/metadata/uid", "value": _OTHER_UID}, code=422),
     ],
     "uid, times and generation are set again, a version is refused": [
         post("configmaps", config_map("a", **_SERVERS), shows={"metadata.deletionTimestamp": None}),
@@ -160,7 +154,7 @@ async def test_generated_names(bare: Both) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["UPPER", "a_b", "-a", "a..b", "a.b", "x" * 253, "x" * 254, "a/b", "1", "ä", "."],
+    ["UPPER", "a_b", "a.b", "x" * 254, "a/b"],
 )
 async def test_names(bare: Both, name: str) -> None:
     """A name that is no DNS subdomain is refused, and so is a namespace's name with a dot."""
@@ -173,19 +167,9 @@ _METADATA: Final[list[dict[str, Any]]] = [
     {"labels": {"bad key": "v"}},
     {"labels": {"k": "bad value!"}},
     {"labels": {"k": "x" * 64}},
-    {"labels": {"x" * 64: "v"}},
-    {"labels": {"UPPER.com/x": "v"}},
-    {"labels": {"/x": "v"}},
-    {"labels": {"a/b/c": "v"}},
-    {"labels": {"": "v"}},
-    {"labels": {"x" * 254 + "/a": "v"}},
-    {"annotations": {"UPPER.com/x": "any thing!"}},
     {"annotations": {"bad key": "v"}},
-    {"annotations": {"": "v"}},
-    {"annotations": {"a": "x" * (256 * 1024 - 1)}},
     {"annotations": {"a": "x" * (256 * 1024)}},
     {"finalizers": ["unqualified"]},
-    {"finalizers": ["example.com/ok"]},
     {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x"}]},
 ]
 
@@ -194,34 +178,3 @@ _METADATA: Final[list[dict[str, Any]]] = [
 async def test_metadata_is_checked(bare: Both, metadata: dict[str, Any]) -> None:
     """Wrong labels, annotations (256 KiB in all), finalizers and owners are refused, and each wrong field is named."""
     await compare(bare, post("configmaps", config_map("a", **metadata), None))
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"data": {"ok-key_1.x": "v"}},
-        {"data": {"number": 7}},
-        {"data": {"a": None}},
-        {"binaryData": {"a": "aGk="}},
-        {"binaryData": {"a": "not base64!"}},
-        {"data": "text"},
-    ],
-)
-async def test_config_maps_are_checked(bare: Both, body: dict[str, Any]) -> None:
-    """A ConfigMap's data must be texts, and its binaryData base64."""
-    await compare(bare, post("configmaps", {**config_map("a"), **body}, None))
-
-
-async def test_two_writers_without_versions(bare: Both) -> None:
-    """Patches of different keys in parallel all take effect."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), _MAP)
-        answers = await asyncio.gather(
-            *(patched(side, maps(side, "a"), {"data": {f"k{number}": "v"}}) for number in range(10))
-        )
-        return [{each.code for each in answers} == {200}, sorted((await got(side, maps(side, "a")))["data"])]
-
-    fine, keys = await bare.same(observe)
-    assert fine
-    assert len(keys) == 11

@@ -14,7 +14,6 @@ from clusters.api.resources import (
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
-    EVENTS_V1,
     JOBS,
     LEASES,
     NAMESPACES,
@@ -26,7 +25,6 @@ from clusters.api.resources import (
 from clusters.embedded.apiserver import job_rules, pod_validation, rbac_rules
 from clusters.embedded.apiserver.api_objects import Object, namespace_of
 from clusters.embedded.apiserver.api_routes import has_generation
-from clusters.embedded.apiserver.events import OLD_NAMES
 from clusters.embedded.apiserver.field_rules import not_allowed, wrong
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid, modified
 
@@ -144,13 +142,7 @@ def _frozen_part(spec: Object) -> Object:
 
 
 def _frozen_as_a_whole(resource: Resource, old: Object, new: Object) -> list[FieldError]:
-    """Events of the strict kind do not change, nor do ConfigMaps that say so."""
-    if resource == EVENTS_V1:
-        return [
-            wrong(OLD_NAMES.get(key, key), new.get(key), "field is immutable")
-            for key in sorted({*old, *new} - {"series", "metadata", "kind", "apiVersion"})
-            if old.get(key) != new.get(key)
-        ]
+    """ConfigMaps that say so do not change."""
     if resource == CONFIG_MAPS and old.get("immutable"):
         return [
             not_allowed(key, "field is immutable when `immutable` is set")
