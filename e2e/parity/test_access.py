@@ -13,7 +13,7 @@ import pytest
 from clusters.api.certificates import Authority
 from clusters.api.connection import TransportError
 from clusters.api.waiting import eventually
-from e2e.parity.parity_requests import compare, delete, merge, post, put
+from e2e.parity.parity_requests import compare, delete, merge, post
 from e2e.parity.sides import Answer, Both, Side, account_token, stranger
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
@@ -242,20 +242,6 @@ async def test_a_service_account_has_the_rights_of_its_bindings(both: Both) -> N
         return [review.code, review.body["status"]["allowed"], again.body["status"]["allowed"]]
 
     assert await both.same(observe) == [201, True, True]
-
-
-async def test_roles_that_make_no_sense_are_refused(both: Both) -> None:
-    """Roles and bindings have their own rules for names, and a binding's reference cannot change."""
-    ann = {"kind": "User", "name": "ann"}
-    await compare(
-        both,
-        post("roles", {"metadata": {"name": "a/b"}}, 422),
-        post("roles", {"metadata": {"name": "System:Odd"}, "rules": [rule(["get"], ["pods"])]}),
-        post("roles", {"metadata": {"name": "empty"}}),
-        post("rolebindings", {"metadata": {"name": "a"}}, 422),
-        post("rolebindings", binding("a", "System:Odd", ann)),
-        put("rolebindings/a", binding("a", "other", ann), 422),
-    )
 
 
 async def test_every_namespace_is_furnished(both: Both) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from e2e.parity.parity_objects import leases, made
-from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, merge, post, put, strategic
+from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, post, put, strategic
 from e2e.parity.sides import Both, Side
 
 _MICRO: Final = "2026-01-01T00:00:00.123456Z"
@@ -77,25 +77,6 @@ async def test_one_of_two_leaders_wins(bare: Both) -> None:
         return sorted(await asyncio.gather(take("a"), take("b")))
 
     assert await bare.same(observe) == [200, 409]
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"holderIdentity": 7},
-        {"holderIdentity": ""},
-        {},
-    ],
-)
-async def test_a_lease_is_checked(bare: Both, spec: dict[str, Any]) -> None:
-    """A lease with a field of a wrong type or value is refused."""
-    await compare(bare, post("leases", lease(**spec), None))
-
-
-async def test_a_put_makes_a_lease(bare: Both) -> None:
-    """A PUT creates a missing lease with 201, and a patch does not."""
-    body = lease(holderIdentity="a")
-    await compare(bare, put("leases/l", body, 201), merge("leases/none", {"spec": {"holderIdentity": "a"}}, 404))
 
 
 def event(**fields: Any) -> dict[str, Any]:

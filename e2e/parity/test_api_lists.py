@@ -155,29 +155,3 @@ async def test_field_selectors_of_other_kinds(bare: Both) -> None:
         shown(_EVENTS, "e", fieldSelector="regarding.name=p"),
         delete("nodes/${ns}"),
     )
-
-
-async def test_a_list_is_whole_and_sorted(bare: Both) -> None:
-    """A list has kind, version and items sorted by name, and is empty for an empty or missing namespace."""
-    asks = [post("configmaps", config_map(name)) for name in "bac"]
-    *_, body, empty, missing = await compare(
-        bare, *asks, shown("configmaps", "a", "b", "c"), shown("pods"), shown("/api/v1/namespaces/missing/pods")
-    )
-    assert body["kind"] == "ConfigMapList"
-    assert "kind" not in body["items"][0]
-    assert empty["items"] == missing["items"] == []
-
-
-async def test_pages_of_a_selection(bare: Both) -> None:
-    """A page of a label selection lacks the remaining number, and a list of version 0 has no pages."""
-    own = {"limit": "1", "labelSelector": "app=x"}
-    *_, page, _, _, _ = await compare(
-        bare,
-        _MAPS[0],
-        post("configmaps", config_map("other")),
-        shown("configmaps", "m0", **own),
-        shown("configmaps", **own, **{"continue": "${continue:2}"}),
-        get("configmaps", limit="1", resourceVersion="0"),
-        get("configmaps", limit="1", resourceVersion="${version:0}"),
-    )
-    assert sorted(page["metadata"]) == ["continue", "resourceVersion"]

@@ -89,19 +89,3 @@ async def test_what_a_device_plugin_patches(bare: Both) -> None:
         json_patch(_STATUS, {"op": "add", "path": _COUNT, "value": 2}, code=None),
         delete(_NODE),
     )
-
-
-async def test_conditions_of_a_node_are_merged(bare: Both) -> None:
-    """A strategic patch merges a Node's conditions and addresses by their type."""
-    ready = {"type": "Ready", "reason": "R", "lastHeartbeatTime": _TIME, "lastTransitionTime": _TIME}
-    *_, second, _, _, _, _ = await compare(
-        bare,
-        *node(),
-        strategic(_STATUS, {"status": {"conditions": [{**ready, "status": "True"}]}}),
-        strategic(_STATUS, {"status": {"conditions": [{"type": "MemoryPressure", "status": "False"}]}}),
-        strategic(_STATUS, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
-        strategic(_STATUS, {"status": {"conditions": [{"$patch": "delete", "type": "MemoryPressure"}]}}),
-        strategic(_STATUS, {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}),
-        delete(_NODE),
-    )
-    assert [each["type"] for each in second["status"]["conditions"]] == ["MemoryPressure", "Ready"]

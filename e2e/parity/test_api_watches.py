@@ -99,18 +99,6 @@ async def test_past_events_are_sent_again(bare: Both, asks: list[Ask]) -> None:
     await compare(bare, *asks)
 
 
-@pytest.mark.promise("API-012", "G1-02")
-async def test_fields_enter_and_leave_a_selection(bare: Both) -> None:
-    """Pods that end leave a watch of those that have not."""
-    phases = [merge("pods/p/status", {"status": {"phase": phase}}) for phase in ("Running", "Succeeded", "Running")]
-    selector = "status.phase!=Succeeded,status.phase!=Failed"
-    *_, seen = await compare(
-        bare, get("pods"), post("pods", pod("p")), *phases, events("pods", since=0, fieldSelector=selector)
-    )
-    found = [[event["type"], event["object"]["status"]["phase"]] for event in seen]
-    assert found == [["ADDED", "Pending"], ["MODIFIED", "Running"], ["DELETED", "Running"], ["ADDED", "Running"]]
-
-
 @pytest.mark.promise("G1-06")
 async def test_a_watch_ends_in_time(bare: Both) -> None:
     """A watch ends cleanly at timeoutSeconds, without an event."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.recording_extender import Answer, Call, names_of, refuse
+from e2e.parity.recording_extender import Answer, names_of, refuse
 from e2e.parity.scheduler_stage import MEMORY, Object, Stage, play, stage
 from e2e.parity.sides import Both, Side
 
@@ -99,26 +99,6 @@ async def test_what_the_preempt_verb_is_asked_with_a_node_cache(both: Both) -> N
 
     seen = await both.same(observe)
     assert seen[5:] == ["b", {"low-a": "a", "high": "b"}]
-
-
-@pytest.mark.promise("G2-12")
-async def test_what_the_preempt_verb_is_asked_without_a_node_cache(both: Both) -> None:
-    """The preempt call has whole pods, and its answer is still read from NodeNameToMetaVictims."""
-
-    async def observe(side: Side) -> Any:
-        async with full(side, "a", preemptVerb="preempt", nodeCacheCapable=None) as it:
-
-            def agree(call: Call) -> Answer:
-                uid = call.message["NodeNameToVictims"]["a"]["Pods"][0]["metadata"]["uid"]
-                return keep({"a": {"Pods": [{"UID": uid}], "NumPDBViolations": 0}})
-
-            it.extender.on(preempt=agree)
-            await preempt(it)
-            node = await it.bound("high")
-            (call,) = it.extender.of("preempt")
-            return [call.message["NodeNameToMetaVictims"], call.message["NodeNameToVictims"], node]
-
-    assert (await both.same(observe))[0] is None
 
 
 def victims(node: str, *uids: str) -> Answer:
@@ -228,17 +208,6 @@ async def test_a_disruption_budget_protects(both: Both) -> None:
 
     seen = await both.same(observe)
     assert seen == [{"kept": "a", "high": "a"}, [0, 1], {"high": "a", "higher": "a"}]
-
-
-async def test_a_pod_of_equal_importance_stays(both: Both) -> None:
-    """A pod of equal priority is no victim."""
-
-    async def observe(side: Side) -> Any:
-        async with full(side, "a") as it:
-            await it.pod("equal", 8, priorityClassName=await it.priority(100))
-            return [await it.condition("equal", text=" "), await it.pods()]
-
-    assert "No preemption victims" in (await both.same(observe))[0]["message"]
 
 
 @pytest.mark.promise("G2-09")
