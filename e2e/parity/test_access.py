@@ -220,30 +220,6 @@ async def test_roles_open_what_they_name(both: Both) -> None:
     assert [code for code, _ in await both.same(observe)] == [code for *_, code in _OPENED]
 
 
-@pytest.mark.promise("G1-16")
-async def test_a_service_account_has_the_rights_of_its_bindings(both: Both) -> None:
-    """An account has the rights of bindings to its name or group until they are deleted."""
-
-    async def observe(side: Side) -> Any:
-        name = side.namespace
-        pods = f"/api/v1/namespaces/{name}/pods"
-        token = await account_token(side, "bot")
-        subject = {"kind": "ServiceAccount", "name": "bot", "namespace": name}
-        await grant(side, "reader", [rule(["list"], ["pods"])], here=True, subject=subject)
-        async with stranger(side, token=token) as bot:
-            await eventually(lambda: code_of(bot, pods), lambda code: code == 200, "the binding is known")
-            review = await bot.call("POST", f"{_REVIEWS}/selfsubjectaccessreviews", body=wish("list", "pods", name))
-            await side.call("DELETE", f"{_RBAC}/namespaces/{name}/rolebindings/reader")
-            await eventually(lambda: code_of(bot, pods), lambda code: code == 403, "the binding is gone")
-            group = {"kind": "Group", "name": f"system:serviceaccounts:{name}"}
-            await grant(side, "members", [rule(["list"], ["pods"])], here=True, subject=group)
-            await eventually(lambda: code_of(bot, pods), lambda code: code == 200, "the group's binding is known")
-            again = await bot.call("POST", f"{_REVIEWS}/selfsubjectaccessreviews", body=wish("list", "pods", name))
-        return [review.code, review.body["status"]["allowed"], again.body["status"]["allowed"]]
-
-    assert await both.same(observe) == [201, True, True]
-
-
 async def test_every_namespace_is_furnished(both: Both) -> None:
     """Each namespace has a default ServiceAccount and the CA's ConfigMap, which return when deleted."""
 
@@ -304,11 +280,6 @@ def binding(name: str, role: str, subject: dict[str, str], kind: str = "Role") -
     return {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
 
 
-def wish(verb: str, resource: str, namespace: str) -> dict[str, Any]:
-    """A review of a user's right."""
-    return {"spec": {"resourceAttributes": {"verb": verb, "resource": resource, "namespace": namespace}}}
-
-
 async def grant(
     side: Side, name: str, rules: Any, *, here: bool = False, subject: dict[str, str] | None = None
 ) -> None:
@@ -330,47 +301,6 @@ async def code_with(side: Side, token: str) -> int:
 async def code_of(side: Side, path: str) -> int:
     """The answer to a GET."""
     return (await side.call("GET", path)).code
-
-
-async def test_a_quota_of_gpu_memory_is_kept(both: Both) -> None:
-    """A namespace's pods never exceed its quota, which shows its use, and a pod that is gone makes room."""
-
-    async def observe(side: Side) -> Any:
-        quotas, pods = (f"/api/v1/namespaces/{side.namespace}/{kind}" for kind in ("resourcequotas", "pods"))
-        hard = {"requests.aliyun.com/gpu-mem": "4", "pods": "3", "requests.cpu": "1"}
-        made = await side.call("POST", quotas, body={"metadata": {"name": "q"}, "spec": {"hard": hard}})
-        odd = await side.call("POST", quotas, body={"metadata": {"name": "odd"}, "spec": {"hard": {"foo": "4.5"}}})
-
-        async def used() -> Any:
-            return (await side.call("GET", f"{quotas}/q")).body.get("status", {}).get("used")
-
-        await eventually(used, lambda found: found and set(found) == set(hard), "the quota is counted")
-        found = []
-        for name, memory, cpu in (
-            ("silent", "1", ""),
-            ("first", "3", "100m"),
-            ("more", "3", "100m"),
-            ("both", "3", "2"),
-            ("second", "1", "100m"),
-            ("third", "", "100m"),
-            ("fourth", "", "100m"),
-        ):
-            limits = {"limits": {"aliyun.com/gpu-mem": memory}} if memory else {}
-            requests = {"requests": {"cpu": cpu}} if cpu else {}
-            containers = [{"name": "c", "image": "i:1", "resources": {**limits, **requests}}]
-            found.append(short(await side.call("POST", pods, body=pod(name, containers=containers))))
-        full = {"requests.aliyun.com/gpu-mem": "4", "pods": "3", "requests.cpu": "300m"}
-        await eventually(used, lambda found: found == full, "all is counted")
-        await side.call("DELETE", f"{pods}/first", body={"gracePeriodSeconds": 0})
-        less = {"requests.aliyun.com/gpu-mem": "1", "pods": "2", "requests.cpu": "200m"}
-        await eventually(used, lambda found: found == less, "what has gone is not counted")
-        status = (await side.call("GET", f"{quotas}/q")).body["status"]
-        return [[made.code, made.body], [odd.code], found, status]
-
-    made, odd, found, status = await both.same(observe)
-    assert (made[0], odd[0]) == (201, 422)
-    assert [code for code, _ in found] == [403, 201, 403, 403, 201, 201, 403]
-    assert status["hard"]["requests.aliyun.com/gpu-mem"] == "4"
 
 
 async def test_namespaces_that_are_not_there_or_going(both: Both) -> None:

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import binding, brief, made, pod, pods, watching
+from e2e.parity.parity_objects import binding, pod
 from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, json_patch, merge, post
-from e2e.parity.sides import Both, Side
+from e2e.parity.sides import Both
 
 _OTHER_UID: Final = "00000000-0000-4000-8000-000000000000"
 
@@ -43,25 +43,6 @@ async def test_a_binding_is_one_write_of_node_and_metadata(bare: Both) -> None:
     assert [event["type"] for event in seen] == ["MODIFIED"]
     assert seen[0]["object"]["metadata"]["annotations"] == {"a": "new", "b": "stays", "aliyun.com/c": "added"}
     assert seen[0]["object"]["spec"]["nodeName"] == "n1"
-
-
-@pytest.mark.promise("G1-09")
-async def test_a_kubelet_first_sees_a_pod_with_its_annotations(bare: Both) -> None:
-    """A bound pod is ADDED, with its annotations, to its node's watch, and DELETED in that of waiting pods."""
-
-    async def observe(side: Side) -> Any:
-        version = (await made(side, pods(side), pod("p")))["metadata"]["resourceVersion"]
-        async with (
-            watching(side, pods(side), fieldSelector="spec.nodeName=n1", resourceVersion=version) as kubelet,
-            watching(side, pods(side), fieldSelector="spec.nodeName=", resourceVersion=version) as scheduler,
-        ):
-            await side.call("POST", pods(side, "p", "binding"), body=binding("p", annotations={"card": "1"}))
-            left = await scheduler.next()
-            return [await kubelet.next(), brief(left), left["object"]["spec"].get("nodeName")]
-
-    event, left, node = await bare.same(observe)
-    assert (event["type"], event["object"]["metadata"]["annotations"]) == ("ADDED", {"card": "1"})
-    assert (left, node) == (["DELETED", "p", {}], None)
 
 
 _CASES: Cases = {

@@ -126,16 +126,6 @@ async def test_field_selectors_of_pods(bare: Both) -> None:
     await compare(bare, *_PODS, *asks)
 
 
-_WRONG: Final = ("spec.image=x", "spec.nodeName", "spec.nodeName>n1", "=x")
-
-
-@pytest.mark.promise("API-012", "G1-12")
-async def test_field_selectors_that_are_none(bare: Both) -> None:
-    """400 for a field that cannot be selected by, and for what cannot be read."""
-    asks = [get(path, None, fieldSelector=selector) for path in ("pods", "configmaps") for selector in _WRONG]
-    await compare(bare, *asks)
-
-
 @pytest.mark.promise("API-012")
 async def test_field_selectors_of_other_kinds(bare: Both) -> None:
     """Nodes by unschedulable, namespaces by phase, events by what they are about, ConfigMaps by name."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import JSON_PATCH, MERGE, STRATEGIC, config_map, container, pod
+from e2e.parity.parity_objects import JSON_PATCH, MERGE, STRATEGIC, config_map, container
 from e2e.parity.parity_requests import Ask, Cases, compare, each, get, json_patch, merge, patch, post, strategic
 from e2e.parity.sides import Both
 
@@ -112,24 +112,6 @@ for _type in (JSON_PATCH, MERGE, STRATEGIC):
 async def test_what_a_patch_does(bare: Both, asks: list[Ask]) -> None:
     """A patch merges, replaces or edits maps and lists as its type demands."""
     await compare(bare, *asks)
-
-
-@pytest.mark.promise("API-007", "G1-13")
-async def test_annotations_by_each_type(bare: Both) -> None:
-    """Annotations are patched as extenders and device plugins do it: by name, with a null, below a parent that is not there."""
-    await compare(
-        bare,
-        post("pods", pod("p")),
-        merge("pods/p", {"metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}}),
-        strategic("pods/p", {"metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "gone": None}}}),
-        json_patch("pods/p", {"op": "add", "path": "/metadata/annotations/aliyun.com~1x", "value": "1"}),
-        json_patch(
-            "pods/p",
-            {"op": "remove", "path": "/metadata/annotations/ALIYUN_COM_GPU_MEM_IDX"},
-            shows={"metadata.annotations": {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "aliyun.com/x": "1"}},
-        ),
-        merge("pods/p", {"metadata": {"annotations": None}}),
-    )
 
 
 @pytest.mark.parametrize(

@@ -17,43 +17,12 @@ def with_resources(limits: Any = None, requests: Any = None) -> dict[str, Any]:
     return {"containers": [container(resources=resources)]}
 
 
-_PROBE = {"httpGet": {"path": "/", "port": 80}}
-
 _SPECS: dict[str, dict[str, Any]] = {
     "minimal": {},
     "latest": {
         "containers": [container(image="a"), container("b", "a:latest"), container("c", "a@sha256:" + "0" * 64)]
     },
     "init": {"initContainers": [container("i"), container("s", restartPolicy="Always")]},
-    "ports": {
-        "containers": [
-            container(ports=[{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP", "name": "dns"}])
-        ]
-    },
-    "probes": {"containers": [container(livenessProbe=_PROBE, readinessProbe={"exec": {"command": ["a"]}})]},
-    "env": {
-        "containers": [
-            container(
-                env=[
-                    {"name": "A", "value": ""},
-                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                    {"name": "C", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
-                    {"name": "D", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
-                ]
-            )
-        ]
-    },
-    "volumes": {
-        "volumes": [
-            {"name": "empty"},
-            {"name": "dir", "emptyDir": {}},
-            {"name": "host", "hostPath": {"path": "/x"}},
-            {"name": "map", "configMap": {"name": "c"}},
-            {"name": "secret", "secret": {"secretName": "s"}},
-            {"name": "down", "downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
-        ]
-    },
-    "host network": {"hostNetwork": True, "hostPID": True, "containers": [container(ports=[{"containerPort": 80}])]},
     "tolerations": {"tolerations": [{"key": "a", "operator": "Exists"}, {"operator": "Exists", "effect": "NoExecute"}]},
     "gates": {"schedulingGates": [{"name": "example.com/a"}, {"name": "example.com/b"}]},
     "amounts": with_resources({"cpu": "0.5", "memory": "1024Ki", MEMORY: "10000"}, {"cpu": "1e-1", "memory": "1e3"}),
@@ -63,11 +32,6 @@ _SPECS: dict[str, dict[str, Any]] = {
             container(resources={"limits": {"cpu": "1"}}),
             container("b", resources={"requests": {"memory": "5M"}}),
         ]
-    },
-    "empties": {
-        "containers": [container(env=[], command=[], resources={"limits": {}})],
-        "nodeSelector": {},
-        "tolerations": [],
     },
 }
 
@@ -176,11 +140,6 @@ _RUNNING: Final = {
         }
     ],
 }
-_ENDED: Final = {
-    "name": "main",
-    "state": {"terminated": {"exitCode": 0, "reason": "Completed"}, "running": None},
-    "ready": False,
-}
 _EVERYTHING: Final = {
     "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
     "spec": {"activeDeadlineSeconds": 7},
@@ -197,7 +156,6 @@ _STATUS: Final[Cases] = {
     "conditions, container statuses and times come back as a kubelet sends them": [
         post("pods", pod("p", {"nodeName": "n1"})),
         strategic("pods/p/status", {"status": _RUNNING}),
-        strategic("pods/p/status", {"status": {"phase": "Succeeded", "containerStatuses": [_ENDED]}}),
         merge("pods/p/status", {"status": {"phase": "Odd"}}, None),
         merge("pods/p/status", {"status": None}, None),
     ],

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import MERGE, STRATEGIC, config_map, got, made, maps, patched, pod, pods
-from e2e.parity.parity_requests import Cases, compare, delete, each, get, merge, patch, post, put
+from e2e.parity.parity_objects import config_map, got, made, maps, patched, pod, pods
+from e2e.parity.parity_requests import Cases, compare, delete, each, get, merge, post, put
 from e2e.parity.sides import Both, Side
 
 _OTHER_UID: Final = "00000000-0000-4000-8000-000000000000"
@@ -91,35 +91,6 @@ async def test_what_a_write_does(bare: Both, asks: list[Any]) -> None:
     await compare(bare, *asks)
 
 
-@pytest.mark.promise("API-006")
-@pytest.mark.parametrize("content_type", [MERGE, STRATEGIC])
-async def test_preconditions_of_a_patch(bare: Both, content_type: str) -> None:
-    """A stale version is 409, another uid is 422."""
-    versions = ({"resourceVersion": "${version:0}"}, {"uid": _OTHER_UID}, {"uid": "${uid:0}"})
-    wanted = (*versions, {"uid": _OTHER_UID, "resourceVersion": "${version:0}"})
-    asks = [
-        patch(content_type, "configmaps/a", {"metadata": metadata}, code)
-        for metadata, code in zip(wanted, (409, 422, 200, 409), strict=True)
-    ]
-    await compare(bare, post("configmaps", _MAP), merge("configmaps/a", {"data": {"a": "2"}}), *asks)
-
-
-@pytest.mark.promise("API-005")
-@pytest.mark.parametrize(
-    ("plural", "name", "body"), [("nodes", "${ns}", {"metadata": {"name": "${ns}"}}), ("pods", "p", pod("p"))]
-)
-async def test_a_stale_write_of_a_pod_or_node(bare: Both, plural: str, name: str, body: dict[str, Any]) -> None:
-    """409 for each kind, of the object and of its status; the newest version is taken."""
-    changed = {"${object:0}": {"metadata": {"labels": {"a": "b"}}}}
-    where = ((name, 200), (name, 409), (f"{name}/status", 409))
-    await compare(
-        bare,
-        post(plural, body),
-        *(put(f"{plural}/{path}", changed, code) for path, code in where),
-        delete(f"{plural}/{name}"),
-    )
-
-
 @pytest.mark.promise("G1-01")
 async def test_each_write_has_a_version_of_its_own(bare: Both) -> None:
     """Versions only grow, over all kinds, and a list is as new as the newest write."""
@@ -169,12 +140,10 @@ _METADATA: Final[list[dict[str, Any]]] = [
     {"labels": {"k": "x" * 64}},
     {"annotations": {"bad key": "v"}},
     {"annotations": {"a": "x" * (256 * 1024)}},
-    {"finalizers": ["unqualified"]},
-    {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x"}]},
 ]
 
 
 @pytest.mark.parametrize("metadata", _METADATA)
 async def test_metadata_is_checked(bare: Both, metadata: dict[str, Any]) -> None:
-    """Wrong labels, annotations (256 KiB in all), finalizers and owners are refused, and each wrong field is named."""
+    """Wrong labels and annotations (256 KiB in all) are refused, and each wrong field is named."""
     await compare(bare, post("configmaps", config_map("a", **metadata), None))

@@ -36,12 +36,11 @@ class Verbs:
         return Answer(stored.json(), 201)
 
     def replace(self, request: Request, route: Route) -> Answer:
-        """PUT, to the object or to its status: 201 if it creates the object."""
+        """PUT, to the object or to its status."""
         options.check_dry_run("UpdateOptions", request.params.get("dryRun", ""))
-        is_new = route.subresource is None and self._writes.is_created_by_put(route.resource, *place(route))
         body = request.object(route.resource.kind)
         stored = self._writes.replace(route.resource, *place(route), body, self._terms(request, route))
-        return Answer(stored.json(), 201 if is_new else 200)
+        return Answer(stored.json())
 
     def patch(self, request: Request, route: Route) -> Answer:
         """PATCH, to the object or to its status."""

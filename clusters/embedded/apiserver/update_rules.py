@@ -76,15 +76,6 @@ def _check_version(resource: Resource, there: Object, wanted: str) -> None:
         )
 
 
-def check_nothing_is_meant(resource: Resource, new: Object) -> None:
-    """Refuse (409) to create with a PUT what the client takes for an object that is there."""
-    uid, version = new["metadata"].get("uid", ""), new["metadata"].get("resourceVersion", "")
-    if uid:
-        raise other_object(resource, new["metadata"], "UID", uid, "")
-    if version not in ("", "0"):
-        raise modified(resource, new["metadata"]["name"])
-
-
 def other_object(resource: Resource, metadata: Object, what: str, wanted: str, there: str) -> RefusalError:
     """409: the object of this name is not the one that is meant."""
     why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {there}"
