@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from clusters.api.resources import EVENTS, EVENTS_V1, Resource
 from clusters.embedded.apiserver.api_objects import Object, namespace_of
-from clusters.embedded.apiserver.field_rules import required, wrong
+from clusters.embedded.apiserver.field_rules import qualified_name, required, wrong
 from clusters.embedded.apiserver.refusals import FieldError
 
 # Fields that only change their name, from ``v1`` to ``events.k8s.io/v1``.
@@ -84,6 +84,7 @@ def new_event(resource: Resource, item: Object) -> list[FieldError]:
     if lenient:
         return errors
     reporter = "reportingComponent" if core else "reportingController"
+    errors += [wrong(reporter, item.get(reporter, ""), text) for text in qualified_name(str(item.get(reporter, "")))]
     errors += [required(key) for key in (reporter, "reportingInstance", "action", "reason") if not item.get(key)]
     bounds = {"reportingInstance": _WORD, "action": _WORD, "reason": _WORD, "message" if core else "note": _NOTE}
     for key, most in bounds.items():
