@@ -143,7 +143,7 @@ _RUNNING: Final = {
 _EVERYTHING: Final = {
     "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
     "spec": {"activeDeadlineSeconds": 7},
-    "status": {"phase": "Running", "podIP": "10.0.0.1", "message": "m"},
+    "status": {"phase": "Running", "message": "m"},
 }
 _OTHER: Final = {"spec": {"containers": [container("wholly", "other")]}, "status": {"phase": "Running"}}
 _STATUS: Final[Cases] = {
