@@ -88,28 +88,28 @@ REST = $(BIN)/python -m pytest tests e2e $(COUNTED:%=--ignore %) $(AT_ONCE) $(ON
 QUICK ?= --quick
 test: $(READY) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases
 	@$(COUNT) $(QUICK)
-	@$(REST) --ignore e2e/parity --ignore e2e/kubectl --bursts 9 $(QUICK) $(ARGS)
+	@$(REST) --ignore e2e/parity --bursts 9 $(QUICK) $(ARGS)
 
 test-all: control-plane chart-tools ## Run what `make test` leaves out as well: the comparison with the real control plane, thorough and exhaustive tests, and forty bursts instead of nine
 	@$(COUNT)
 	@$(REST) --require-control-plane $(ARGS)
 
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36
-	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report $(AT_ONCE) $(ON) $(ARGS)
+	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/report $(AT_ONCE) $(ON) $(ARGS)
 
 # All profiles but OURS and CLUSTER.
 conformance: PROFILE ?= conformance
 conformance: $(READY) ## Judge the programs of TARGET by the promises, in two minutes; HTML, JSON and JUnit in artefacts/ (PROFILE=conformance,ours CLUSTER=)
-	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report --profile $(PROFILE) --bursts 3 --quick --verbose --no-header --junit-xml artefacts/junit.xml $(AT_ONCE) $(ON) $(ARGS)
+	@$(BIN)/python -m pytest e2e --ignore e2e/parity --ignore e2e/report --profile $(PROFILE) --bursts 3 --quick --verbose --no-header --junit-xml artefacts/junit.xml $(AT_ONCE) $(ON) $(ARGS)
 
 # The seeds of the runs follow from SEED.
 RUNS ?= 50
 flakes: $(READY) #+ Run the end-to-end cases RUNS=50 times, each in another random order, on busy processors, and list what failed; goes on after Ctrl-C (PROFILE=, SEED=)
-	@$(BIN)/python -m e2e flakes --runs $(RUNS) $(if $(SEED),--seed $(SEED)) -- e2e --ignore e2e/parity --ignore e2e/kubectl --ignore e2e/report \
+	@$(BIN)/python -m e2e flakes --runs $(RUNS) $(if $(SEED),--seed $(SEED)) -- e2e --ignore e2e/parity --ignore e2e/report \
 	  $(if $(PROFILE),--profile $(PROFILE)) --bursts 3 --quick $(AT_ONCE) $(ON) $(ARGS)
 
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
-	@$(BIN)/python -m pytest e2e/parity e2e/kubectl --require-control-plane $(AT_ONCE) $(ON) $(ARGS)
+	@$(BIN)/python -m pytest e2e/parity --require-control-plane $(AT_ONCE) $(ON) $(ARGS)
 
 # What `make soak` runs, with options that those of ARGS override.
 SOAK ?= bursts

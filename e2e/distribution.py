@@ -25,7 +25,6 @@ _FIRST: Final = (
     "e2e/parity/",
     "e2e/bursts/test_bursts.py",
     "e2e/chaos/",
-    "e2e/kubectl/",
     "e2e/onsite/",
     "e2e/scenarios/test_upgrade.py",
     "tests/clusters/deploy/",

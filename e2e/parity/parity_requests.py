@@ -43,10 +43,6 @@ class Ask:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class UnresolvedError(Exception):
-    """A reference to something that was never answered: the request cannot be sent."""
-
-
 # The body that answered a request by its number.
 Answers = Callable[[int], Any]
 Cases = dict[str, list[Ask]]
@@ -135,14 +131,11 @@ async def _answers(side: Side, asks: tuple[Ask, ...], around: Around | None, bef
     """Code, body, and the headers that clients read."""
     found: list[list[Any]] = []
 
-    def answer(number: int) -> Any:
-        return found[number][1] if number < len(found) else None
-
     async with AsyncExitStack() as stack:
         for number, one in enumerate(asks):
             if around is not None and number == before:
                 await stack.enter_async_context(around(side))
-            found.append(await _answer(side, resolve(one, side.namespace, answer)))
+            found.append(await _answer(side, _resolve(one, side.namespace, lambda number: found[number][1])))
     versions: list[str] = []
     uids: list[str] = []
     return [[code, _numbered(body, versions, uids), *told] for code, body, *told in found]
@@ -163,8 +156,8 @@ async def _answer(side: Side, sent: Ask) -> list[Any]:
     return [got.code, got.body, *(got.headers.get(name) for name in ("content-type", "retry-after"))]
 
 
-def resolve(one: Ask, namespace: str, answers: Answers) -> Ask:
-    """The request as it is sent. Raises UnresolvedError."""
+def _resolve(one: Ask, namespace: str, answers: Answers) -> Ask:
+    """The request as it is sent."""
     path, params, body, headers = _resolved([one.path, one.params, one.body, one.headers], namespace, answers)
     return replace(one, path=path, params=params, body=body, headers=headers)
 
@@ -177,25 +170,17 @@ def _resolved(value: Any, namespace: str, answers: Answers) -> Any:
     if not isinstance(value, dict):
         return value
     if len(value) == 1 and (match := _OBJECT.fullmatch(next(iter(value)))):
-        found = answers(int(match[1]))
-        if not isinstance(found, dict) or found.get("kind") == "Status":
-            raise UnresolvedError(match[0])
-        return merged(found, _resolved(next(iter(value.values())), namespace, answers))
+        return _merged(answers(int(match[1])), _resolved(next(iter(value.values())), namespace, answers))
     return {key: _resolved(each, namespace, answers) for key, each in value.items()}
 
 
 def _reference(match: re.Match[str], namespace: str, answers: Answers) -> str:
     if match[1] == "ns":
         return namespace
-    answer = answers(int(match[2]))
-    metadata = answer.get("metadata") if isinstance(answer, dict) else None
-    found = (metadata or {}).get({"version": "resourceVersion"}.get(match[1], match[1]))
-    if not found:
-        raise UnresolvedError(match[0])
-    return str(found)
+    return str(answers(int(match[2]))["metadata"]["resourceVersion" if match[1] == "version" else match[1]])
 
 
-def merged(old: Any, patch: Any) -> Any:
+def _merged(old: Any, patch: Any) -> Any:
     """RFC 7386."""
     if not isinstance(patch, dict):
         return patch
@@ -204,7 +189,7 @@ def merged(old: Any, patch: Any) -> Any:
         if value is None:
             new.pop(key, None)
         else:
-            new[key] = merged(new.get(key), value)
+            new[key] = _merged(new.get(key), value)
     return new
 
 

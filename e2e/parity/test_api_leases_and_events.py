@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from e2e.parity.parity_objects import leases, made
-from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, merge, post, put, strategic
+from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, post, put, strategic
 from e2e.parity.sides import Both, Side
 
 _MICRO: Final = "2026-01-01T00:00:00.123456Z"
@@ -77,27 +77,6 @@ async def test_one_of_two_leaders_wins(bare: Both) -> None:
         return sorted(await asyncio.gather(take("a"), take("b")))
 
     assert await bare.same(observe) == [200, 409]
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"renewTime": "yesterday"},
-        {"holderIdentity": 7},
-        {"leaseDurationSeconds": "15"},
-        {"holderIdentity": ""},
-        {},
-    ],
-)
-async def test_a_lease_is_checked(bare: Both, spec: dict[str, Any]) -> None:
-    """A lease with a field of a wrong type or value is refused."""
-    await compare(bare, post("leases", lease(**spec), None))
-
-
-async def test_a_put_makes_a_lease(bare: Both) -> None:
-    """A PUT creates a missing lease with 201, and a patch does not."""
-    body = lease(holderIdentity="a")
-    await compare(bare, put("leases/l", body, 201), merge("leases/none", {"spec": {"holderIdentity": "a"}}, 404))
 
 
 def event(**fields: Any) -> dict[str, Any]:
@@ -169,47 +148,18 @@ async def test_an_event_is_one_object_of_two_kinds(bare: Both, asks: list[Ask]) 
         {},
         {"eventTime": None},
         {"reportingController": ""},
-        {"reportingController": "not qualified!"},
         {"reportingInstance": None},
-        {"reportingInstance": "x" * 129},
         {"action": ""},
-        {"action": "x" * 129},
-        {"reason": ""},
         {"reason": "x" * 129},
         {"type": "Odd"},
-        {"type": None},
-        {"note": "x" * 1024},
         {"note": "x" * 1025},
-        {"series": {"count": 2, "lastObservedTime": _MICRO}},
-        {"series": {"count": 1, "lastObservedTime": _MICRO}},
-        {"series": {"count": 2}},
-        {"deprecatedCount": 1},
-        {"deprecatedSource": {"component": "c"}},
-        {"deprecatedFirstTimestamp": "2026-01-01T00:00:00Z"},
         {"regarding": {"kind": "Pod", "namespace": "other", "name": "p"}},
         {"regarding": {"kind": "Node", "name": "n"}},
-        {"regarding": None},
-        {"related": {"kind": "Node", "name": "n"}},
     ],
 )
 async def test_newer_events_are_strict(bare: Both, fields: dict[str, Any]) -> None:
     """The reporter and its action are required, within bounds; deprecated fields are refused."""
     await compare(bare, post(_NEW, strict(**fields), None), get("events/e", None))
-
-
-@pytest.mark.promise("API-010")
-async def test_a_newer_event_does_not_change(bare: Both) -> None:
-    """Except for its series and metadata."""
-    await compare(
-        bare,
-        post(_NEW, strict()),
-        merge(f"{_NEW}/e", {"note": "other"}, 422),
-        merge(f"{_NEW}/e", {"reason": "Other"}, 422),
-        merge(f"{_NEW}/e", {"type": "Warning"}, 422),
-        merge(f"{_NEW}/e", {"regarding": {"name": "q"}}, 422),
-        merge(f"{_NEW}/e", {"metadata": {"labels": {"a": "b"}}}),
-        merge(f"{_NEW}/e", {"series": {"count": 5, "lastObservedTime": _MICRO}}),
-    )
 
 
 @pytest.mark.promise("G1-14")
@@ -219,10 +169,7 @@ async def test_a_newer_event_does_not_change(bare: Both) -> None:
         {},
         {"type": "Odd", "reason": ""},
         {"involvedObject": {"kind": "Pod", "namespace": "other"}},
-        {"involvedObject": {"kind": "Node", "name": "n"}},
         {"message": "x" * 5000},
-        {"reason": "x" * 500},
-        {"series": {"count": 1}},
         {"eventTime": _MICRO},
         {"eventTime": _MICRO, "reportingComponent": "c", "reportingInstance": "i", "action": "a", "reason": "r"},
     ],

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import config_map, got, made, maps, patched, place, pod, short
+from e2e.parity.parity_objects import config_map, made, maps, place, pod, short
 from e2e.parity.parity_requests import Ask, compare, delete, get, merge, post
 from e2e.parity.sides import Both, Side
 
@@ -88,8 +87,7 @@ _LABELLED: Final = {
 }
 _LABEL_SELECTORS: Final = (
     *("app=x", "app!=x", "app in (x,y)", "app notin (x, y)", "app", "!app", "app,!tier", "app=x,tier=1", "app="),
-    *("app in ()", "app in (,x)", "tier>1", "tier<2", "tier>x", "app in (x", "=x", "app=x,", "app=x=y", "app=-x"),
-    *("app in (x y)", "notin in (a)", "app=" + "x" * 64, "", " "),
+    *("app in (x", "=x", "app=x=y", "app=-x", ""),
 )
 
 
@@ -102,35 +100,21 @@ async def test_label_selectors(bare: Both) -> None:
 
 _PODS: Final[list[Ask]] = [
     post("pods", pod("a", {"nodeName": "n1"})),
-    post("pods", pod("b", {"restartPolicy": "Never"})),
-    post("pods", pod("c", {"schedulerName": "other"})),
-    post("pods", pod("d", {"hostNetwork": True, "nodeName": "n2"})),
+    post("pods", pod("b")),
+    post("pods", pod("c")),
+    post("pods", pod("d", {"nodeName": "n2"})),
     merge("pods/b/status", {"status": {"phase": "Succeeded"}}),
-    merge("pods/a/status", {"status": {"podIP": "10.0.0.7", "podIPs": [{"ip": "10.0.0.7"}]}}),
-    merge("pods/c/status", {"status": {"nominatedNodeName": "n9"}}),
 ]
 _POD_SELECTORS: Final = {
     "metadata.name=a": "a",
-    "metadata.namespace=${ns}": "abcd",
-    "metadata.namespace=other": "",
     "spec.nodeName=n1": "a",
-    "spec.nodeName==n1": "a",
     "spec.nodeName!=n1": "bcd",
     "spec.nodeName=": "bc",
     "spec.nodeName!=": "ad",
-    "spec.restartPolicy=Never": "b",
-    "spec.schedulerName=other": "c",
-    "spec.serviceAccountName=default": "abcd",
-    "spec.hostNetwork=true": "d",
-    "spec.hostNetwork=false": "abc",
     "status.phase=Pending": "acd",
     "status.phase!=Pending": "b",
     "status.phase!=Succeeded,status.phase!=Failed": "acd",
-    "status.podIP=10.0.0.7": "a",
-    "status.podIP=": "bcd",
-    "status.nominatedNodeName=n9": "c",
     "spec.nodeName=n1,status.phase=Pending": "a",
-    "metadata.name=a,metadata.name=b": "",
     "": "abcd",
 }
 
@@ -140,17 +124,6 @@ async def test_field_selectors_of_pods(bare: Both) -> None:
     """Each field that pods can be selected by, with each operator."""
     asks = [shown("pods", *expected, fieldSelector=selector) for selector, expected in _POD_SELECTORS.items()]
     await compare(bare, *_PODS, *asks)
-
-
-_WRONG: Final = ("spec.image=x", "metadata.labels=x", "status.hostIP=x", "spec.nodeName", "spec.nodeName>n1", "=x")
-
-
-@pytest.mark.promise("API-012", "G1-12")
-async def test_field_selectors_that_are_none(bare: Both) -> None:
-    """400 for a field that cannot be selected by, and for what cannot be read."""
-    selectors = (*_WRONG, "metadata.uid=x", ",", "a=b=c")
-    asks = [get(path, None, fieldSelector=selector) for path in ("pods", "configmaps") for selector in selectors]
-    await compare(bare, *asks)
 
 
 @pytest.mark.promise("API-012")
@@ -167,60 +140,8 @@ async def test_field_selectors_of_other_kinds(bare: Both) -> None:
         shown("nodes", fieldSelector="spec.unschedulable=false,metadata.name=${ns}"),
         get("/api/v1/namespaces", fieldSelector="status.phase=Active,metadata.name=${ns}"),
         shown("configmaps", "m", fieldSelector="metadata.name=m"),
-        shown("configmaps", fieldSelector="metadata.name!=m"),
         shown("events", "e", fieldSelector="involvedObject.name=p,involvedObject.kind=Pod,type=Normal"),
-        shown("events", "e", fieldSelector="involvedObject.uid=u,reason=R,source=c"),
-        shown("events", fieldSelector="reason=other"),
+        shown("events", "e", fieldSelector="involvedObject.uid=u,reason=R"),
         shown(_EVENTS, "e", fieldSelector="regarding.name=p"),
-        get("events", fieldSelector="reportingComponent="),
         delete("nodes/${ns}"),
     )
-
-
-async def test_a_list_is_whole_and_sorted(bare: Both) -> None:
-    """A list has kind, version and items sorted by name, and is empty for an empty or missing namespace."""
-    asks = [post("configmaps", config_map(name)) for name in "bac"]
-    *_, body, empty, missing = await compare(
-        bare, *asks, shown("configmaps", "a", "b", "c"), shown("pods"), shown("/api/v1/namespaces/missing/pods")
-    )
-    assert body["kind"] == "ConfigMapList"
-    assert "kind" not in body["items"][0]
-    assert empty["items"] == missing["items"] == []
-
-
-async def test_pages_of_a_selection(bare: Both) -> None:
-    """A page of a label selection lacks the remaining number, and a list of version 0 has no pages."""
-    own = {"limit": "1", "labelSelector": "app=x"}
-    *_, page, _, _, _ = await compare(
-        bare,
-        _MAPS[0],
-        post("configmaps", config_map("other")),
-        shown("configmaps", "m0", **own),
-        shown("configmaps", **own, **{"continue": "${continue:2}"}),
-        get("configmaps", limit="1", resourceVersion="0"),
-        get("configmaps", limit="1", resourceVersion="${version:0}"),
-    )
-    assert sorted(page["metadata"]) == ["continue", "resourceVersion"]
-
-
-@pytest.mark.promise("G1-12")
-async def test_selectors_together(bare: Both) -> None:
-    """A list by labels and fields obeys both, also over all namespaces."""
-    both = {"fieldSelector": "metadata.name!=b", "labelSelector": "case=${ns}"}
-    asks = [post("pods", pod(name, labels={"app": name, "case": "${ns}"})) for name in "ab"]
-    await compare(bare, *asks, *(shown(path, "a", **both) for path in ("/api/v1/pods", "pods")))
-
-
-async def test_lists_at_once(bare: Both) -> None:
-    """A list after a write shows it to every client."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), config_map("m"))
-        counts = []
-        for number in range(5):
-            await patched(side, maps(side, "m"), {"data": {"n": str(number)}})
-            lists = await asyncio.gather(*(got(side, maps(side)) for _ in range(3)))
-            counts.append({each["items"][0]["data"]["n"] for each in lists} == {str(number)})
-        return counts
-
-    assert await bare.same(observe) == [True] * 5

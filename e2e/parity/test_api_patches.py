@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import JSON_PATCH, MERGE, STRATEGIC, config_map, container, pod
+from e2e.parity.parity_objects import JSON_PATCH, MERGE, STRATEGIC, config_map, container
 from e2e.parity.parity_requests import Ask, Cases, compare, each, get, json_patch, merge, patch, post, strategic
 from e2e.parity.sides import Both
 
@@ -53,22 +53,6 @@ _CASES: Cases = {
             shows={"data": {"c": "1"}, "metadata.annotations": {"aliyun.com/x": "2"}},
         ),
     ],
-    "replacing an absent key adds it, a copy of nothing is an empty text, nothing equals null": [
-        post("configmaps", _MAP),
-        json_patch("configmaps/c", {"op": "replace", "path": "/data/new", "value": "x"}),
-        json_patch("configmaps/c", {"op": "copy", "from": "/data/missing", "path": "/data/empty"}),
-        json_patch("configmaps/c", {"op": "test", "path": "/data/missing", "value": None}),
-        json_patch(
-            "configmaps/c",
-            {"op": "replace", "path": "/metadata/annotations", "value": {"a": "b"}},
-            shows={"data": {"a": "1", "new": "x", "empty": ""}},
-        ),
-        json_patch("configmaps/c", {"op": "replace", "path": "/metadata/annotations/example.com~1note", "value": "x"}),
-        merge("configmaps/c", {"metadata": {"labels": {"a": "b"}}}),
-        json_patch(
-            "configmaps/c", {"op": "copy", "from": "/metadata/labels/absent", "path": "/metadata/labels/copied"}
-        ),
-    ],
     "a merge patch merges and makes maps, null deletes, lists are replaced": [
         post("configmaps", config_map("c", {"a": "1", "b": "2"}, finalizers=["example.com/a", "example.com/b"])),
         merge(
@@ -88,12 +72,6 @@ _CASES: Cases = {
             {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}},
             shows={"spec.strategy": {"type": "Recreate"}},
         ),
-    ],
-    "a merge patch replaces the containers": [
-        post("pods", pod("p")),
-        merge("pods/p", {"spec": {"containers": [{"name": "main", "image": "other"}]}}, 422),
-        post("pods", pod("q", {"containers": [container("main", "i", imagePullPolicy="Never")]})),
-        merge("pods/q", {"spec": {"containers": [{"name": "main", "image": "other"}]}}, 422),
     ],
     "finalizers are a set to a strategic patch": [
         post("configmaps", config_map("c", finalizers=["example.com/a"])),
@@ -136,33 +114,12 @@ async def test_what_a_patch_does(bare: Both, asks: list[Ask]) -> None:
     await compare(bare, *asks)
 
 
-@pytest.mark.promise("API-007", "G1-13")
-async def test_annotations_by_each_type(bare: Both) -> None:
-    """Annotations are patched as extenders and device plugins do it: by name, with a null, below a parent that is not there."""
-    await compare(
-        bare,
-        post("pods", pod("p")),
-        merge("pods/p", {"metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}}}),
-        strategic("pods/p", {"metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "gone": None}}}),
-        json_patch("pods/p", {"op": "add", "path": "/metadata/annotations/aliyun.com~1x", "value": "1"}),
-        json_patch(
-            "pods/p",
-            {"op": "remove", "path": "/metadata/annotations/ALIYUN_COM_GPU_MEM_IDX"},
-            shows={"metadata.annotations": {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true", "aliyun.com/x": "1"}},
-        ),
-        merge("pods/p", {"metadata": {"annotations": None}}),
-    )
-
-
 @pytest.mark.parametrize(
     "operation",
     [
         {"op": "test", "path": "/data/a", "value": "2"},
         {"op": "add", "path": "/metadata/annotations/a", "value": "below nothing"},
         {"op": "remove", "path": "/data/missing"},
-        {"op": "replace", "path": "/metadata/annotations/a", "value": "below nothing"},
-        {"op": "test", "path": "/data/missing", "value": "x"},
-        {"op": "move", "from": "/data/missing", "path": "/data/b"},
         {"op": "wrong", "path": "/data/a"},
     ],
 )
@@ -181,24 +138,14 @@ async def test_an_operation_that_fails(bare: Both, operation: dict[str, Any]) ->
     [
         {"containers": [{"name": "a", "$patch": "delete"}]},
         {"containers": [container("c", "other")]},
-        {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]},
         {
             "$setElementOrder/containers": [{"name": "c"}, {"name": "b"}, {"name": "a"}],
             "containers": [container("c", "other")],
         },
-        {"containers": [{"$patch": "replace"}, container("only", "other")]},
         {"containers": [{"name": "a", "env": [{"name": "A", "$patch": "delete"}, {"name": "C", "value": "3"}]}]},
-        {"containers": [{"name": "a", "env": [{"name": "A", "value": None}]}]},
-        {"containers": [{"name": "a", "env": None}]},
         {"containers": [{"name": "a", "ports": [{"containerPort": 81}]}]},
-        {"tolerations": [{"key": "other", "operator": "Exists"}]},
         {"containers": [{"name": "a", "$retainKeys": ["name", "image"], "image": "kept"}]},
         {"nodeSelector": {"a": "b", "c": None}},
-        {"volumes": [{"name": "v", "emptyDir": {}}]},
-        {"imagePullSecrets": [{"name": "s"}]},
-        {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}]},
-        {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule"}]},
-        {"containers": None},
     ],
 )
 async def test_a_strategic_patch_of_a_template(bare: Both, spec: dict[str, Any]) -> None:
@@ -212,16 +159,10 @@ async def test_a_strategic_patch_of_a_template(bare: Both, spec: dict[str, Any])
     [
         {"name": "other"},
         {"namespace": "other"},
-        {"name": None},
         None,
         {"creationTimestamp": "2026-01-01T00:00:00Z"},
-        {"creationTimestamp": None},
-        {"deletionTimestamp": "2026-01-01T00:00:00Z"},
-        {"generation": 7},
-        {"selfLink": "/x"},
-        {"generateName": "x-"},
         # An annotation is a text; null takes it away.
-        *({"annotations": {"a": value}} for value in ("7", 7, 7.5, None, {"a": "b"}, True)),
+        *({"annotations": {"a": value}} for value in (7, None)),
     ],
 )
 async def test_a_patch_of_metadata(bare: Both, metadata: Any) -> None:

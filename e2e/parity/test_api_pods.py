@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from e2e.parity.parity_objects import MEMORY, container, pod, pods, short
-from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, get, merge, post, put, strategic
+from e2e.parity.parity_requests import Ask, Cases, compare, each, get, merge, post, put, strategic
 from e2e.parity.sides import Both, Side
 
 
@@ -17,92 +17,21 @@ def with_resources(limits: Any = None, requests: Any = None) -> dict[str, Any]:
     return {"containers": [container(resources=resources)]}
 
 
-_PROBE = {"httpGet": {"path": "/", "port": 80}}
-
 _SPECS: dict[str, dict[str, Any]] = {
     "minimal": {},
     "latest": {
         "containers": [container(image="a"), container("b", "a:latest"), container("c", "a@sha256:" + "0" * 64)]
     },
-    "registry": {"containers": [container(image="localhost:5000/a"), container("b", "localhost:5000/a:1")]},
     "init": {"initContainers": [container("i"), container("s", restartPolicy="Always")]},
-    "ports": {
-        "containers": [
-            container(ports=[{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP", "name": "dns"}])
-        ]
-    },
-    "probes": {"containers": [container(livenessProbe=_PROBE, readinessProbe={"exec": {"command": ["a"]}})]},
-    "lifecycle": {"containers": [container(lifecycle={"preStop": {"httpGet": {"port": 80}}})]},
-    "env": {
-        "containers": [
-            container(
-                env=[
-                    {"name": "A", "value": ""},
-                    {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                    {"name": "C", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
-                    {"name": "D", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
-                ]
-            )
-        ]
-    },
-    "volumes": {
-        "volumes": [
-            {"name": "empty"},
-            {"name": "dir", "emptyDir": {}},
-            {"name": "host", "hostPath": {"path": "/x"}},
-            {"name": "map", "configMap": {"name": "c"}},
-            {"name": "secret", "secret": {"secretName": "s"}},
-            {"name": "down", "downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
-        ]
-    },
-    "grace": {"terminationGracePeriodSeconds": 0},
-    "never": {"restartPolicy": "Never", "activeDeadlineSeconds": 5},
-    "host network": {"hostNetwork": True, "hostPID": True, "containers": [container(ports=[{"containerPort": 80}])]},
     "tolerations": {"tolerations": [{"key": "a", "operator": "Exists"}, {"operator": "Exists", "effect": "NoExecute"}]},
-    "tolerates all": {"tolerations": [{"operator": "Exists"}]},
-    "node selector": {"nodeSelector": {"a": "b"}, "nodeName": ""},
     "gates": {"schedulingGates": [{"name": "example.com/a"}, {"name": "example.com/b"}]},
-    "account": {"serviceAccountName": "default"},
-    "no token": {"automountServiceAccountToken": False},
-    "priority": {"priorityClassName": "system-node-critical"},
-    "preemption": {"preemptionPolicy": "PreemptLowerPriority"},
-    "affinity": {
-        "affinity": {
-            "podAntiAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": [
-                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
-                ]
-            }
-        }
-    },
-    "guaranteed": with_resources({"cpu": "1", "memory": "1Gi"}),
-    "burstable": with_resources(None, {"cpu": "1"}),
     "amounts": with_resources({"cpu": "0.5", "memory": "1024Ki", MEMORY: "10000"}, {"cpu": "1e-1", "memory": "1e3"}),
     "extended": with_resources({MEMORY: "1e3", "nvidia.com/gpu": 1}),
-    "huge pages": with_resources({"hugepages-2Mi": "4Mi", "memory": "1Gi", "cpu": "1"}),
-    "security": {
-        "securityContext": {"runAsUser": 0, "fsGroup": 5},
-        "containers": [container(securityContext={"privileged": True})],
-    },
-    "spread": {
-        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "ScheduleAnyway"}]
-    },
-    "dns": {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.0.0.1"]}, "hostname": "h", "subdomain": "s"},
-    "overhead": {"runtimeClassName": None, "enableServiceLinks": False, "shareProcessNamespace": True},
     "limits only": {
         "containers": [
             container(resources={"limits": {"cpu": "1"}}),
             container("b", resources={"requests": {"memory": "5M"}}),
         ]
-    },
-    "image spaces": {
-        "containers": [container(image="a", command=["x"], args=["y"], workingDir="/w", tty=True, stdin=True)]
-    },
-    "pull policy": {"containers": [container(imagePullPolicy="Never")]},
-    "empties": {
-        "containers": [container(env=[], command=[], resources={"limits": {}})],
-        "nodeSelector": {},
-        "tolerations": [],
     },
 }
 
@@ -118,67 +47,37 @@ _WRONG: dict[str, dict[str, Any]] = {
     "no containers": {"containers": []},
     "no name": {"containers": [{"image": "a"}]},
     "no image": {"containers": [{"name": "a"}]},
-    "blank image": {"containers": [container(image=" a")]},
     "bad name": {"containers": [container("A_b")]},
     "same names": {"containers": [container("a"), container("a")]},
-    "same names in init": {"initContainers": [container("main")]},
     "pull policy": {"containers": [container(imagePullPolicy="Sometimes")]},
     "restart policy": {"restartPolicy": "Maybe"},
     "port": {"containers": [container(ports=[{"containerPort": 0}, {"containerPort": 70000}])]},
-    "grace": {"terminationGracePeriodSeconds": -5},
     # One of a map at a time: the real one names several in whatever order.
     "node selector key": {"nodeSelector": {"bad key": "v"}},
-    "node selector value": {"nodeSelector": {"k": "bad value!"}},
     "node name": {"nodeName": "Bad_Name"},
-    "toleration operator": {"tolerations": [{"key": "a", "operator": "Like"}]},
     "toleration effect": {"tolerations": [{"key": "a", "operator": "Exists", "effect": "Never"}]},
     "volume name": {"volumes": [{"name": "A_b", "emptyDir": {}}, {"emptyDir": {}}]},
-    "same volumes": {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]},
     "mount of nothing": {"containers": [container(volumeMounts=[{"name": "none", "mountPath": "/x"}])]},
     "account": {"serviceAccountName": "missing"},
-    "class": {"priorityClassName": "missing"},
     "priority": {"priority": 7},
-    "preemption": {"preemptionPolicy": "Always"},
-    "two volumes in one": {"volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/x"}}]},
 }
 _AMOUNTS: dict[str, tuple[Any, Any]] = {
     "extended: request alone": (None, {MEMORY: "1"}),
     "extended: request below limit": ({MEMORY: "2"}, {MEMORY: "1"}),
-    "extended: request above limit": ({MEMORY: "1"}, {MEMORY: "2"}),
     "extended: fraction": ({MEMORY: "1.5"}, None),
-    "extended: milli": ({MEMORY: "500m"}, None),
     "extended: negative": ({MEMORY: "-1"}, None),
     "extended: zero": ({MEMORY: "0"}, None),
-    "extended: equal in another form": ({MEMORY: "1k"}, {MEMORY: "1000"}),
     "extended: no number": ({MEMORY: "many"}, None),
-    "extended: empty": ({MEMORY: ""}, None),
-    "extended: bool": ({MEMORY: True}, None),
-    "extended: float": ({MEMORY: 1.5}, None),
-    "extended: huge": ({MEMORY: "9223372036854775808"}, None),
     "extended: bad name": ({"bad name/x": "1"}, None),
-    "extended: requests prefix": ({"requests.example.com/x": "1"}, None),
     "kubernetes.io": ({"kubernetes.io/x": "1"}, None),
-    "sub.kubernetes.io": ({"sub.kubernetes.io/x": "1"}, None),
     "native: unknown": ({"gpu": "1"}, None),
     "native: request above limit": ({"cpu": "1"}, {"cpu": "2"}),
     "native: negative": (None, {"memory": "-1"}),
     "native: fraction of a byte": (None, {"memory": "500m"}),
-    "native: tiny": (None, {"cpu": "0.0001"}),
-    "native: exponents": ({"cpu": "1E2", "memory": "1e9"}, None),
-    "native: big units": ({"memory": "1.5Gi", "cpu": "1500m"}, None),
-    "native: plus": ({"cpu": "+1"}, None),
-    "native: blank": ({"cpu": " 1"}, None),
     "native: unit": ({"memory": "1GB"}, None),
-    "hugepages": ({"hugepages-2Mi": "3Mi"}, None),
-    "storage": ({"storage": "1Gi"}, None),
-    "pods": ({"pods": "1"}, None),
-    "ephemeral": ({"ephemeral-storage": "1Gi"}, {"ephemeral-storage": "1Mi"}),
-    "null": ({"cpu": None}, None),
 }
 _QUANTITIES: Final = (
-    *("10k", "0.5", "1Ki", "1e3", "1E3", "100m", "1000m", "0", "00", "0.10", "1.", ".5", "1024", "1024Mi", "1023Mi"),
-    *("1M", "1000000", "1n", "1u", "1e-3", "1e18", "12e6", "1.25k", "0.001Ki", "123456789123456789", "1000Ki", "1P"),
-    *("1Ei", "-0", "5e-1"),
+    *("10k", "0.5", "1Ki", "1e3", "100m", "1000m", "0", "1024Mi", "1023Mi", "1M", "1000000", "1n", "1.25k", "1000Ki"),
 )
 _REFUSED: Final = (
     _WRONG
@@ -196,25 +95,13 @@ async def test_what_is_refused(bare: Both, name: str) -> None:
 _CHANGES: dict[str, Any] = {
     "image": {"spec": {"containers": [{"name": "main", "image": "new:1"}]}},
     "command": {"spec": {"containers": [{"name": "main", "command": ["x"]}]}},
-    "resources": {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}},
-    "env": {"spec": {"containers": [{"name": "main", "env": [{"name": "A", "value": "1"}]}]}},
     "add container": {"spec": {"containers": [{"name": "new", "image": "new:1"}]}},
-    "remove container": {"spec": {"containers": [{"name": "main", "$patch": "delete"}]}},
     "node name": {"spec": {"nodeName": "n1"}},
     "node selector": {"spec": {"nodeSelector": {"a": "b"}}},
     "more tolerations": {"spec": {"tolerations": [{"key": "new", "operator": "Exists"}]}},
     "deadline": {"spec": {"activeDeadlineSeconds": 5}},
-    "grace": {"spec": {"terminationGracePeriodSeconds": 5}},
-    "scheduler": {"spec": {"schedulerName": "other"}},
-    "priority": {"spec": {"priority": 5}},
     "gates": {"spec": {"schedulingGates": [{"name": "example.com/new"}]}},
-    "restart policy": {"spec": {"restartPolicy": "Never"}},
-    "host network": {"spec": {"hostNetwork": True}},
-    "service account": {"spec": {"serviceAccountName": "other"}},
-    "volumes": {"spec": {"volumes": [{"name": "new", "emptyDir": {}}]}},
-    "affinity": {"spec": {"affinity": {"nodeAffinity": {}}}},
     "bad image": {"spec": {"containers": [{"name": "main", "image": ""}]}},
-    "status": {"status": {"phase": "Running"}},
     "labels": {"metadata": {"labels": {"a": "b"}}},
 }
 
@@ -253,15 +140,10 @@ _RUNNING: Final = {
         }
     ],
 }
-_ENDED: Final = {
-    "name": "main",
-    "state": {"terminated": {"exitCode": 0, "reason": "Completed"}, "running": None},
-    "ready": False,
-}
 _EVERYTHING: Final = {
     "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
     "spec": {"activeDeadlineSeconds": 7},
-    "status": {"phase": "Running", "podIP": "10.0.0.1", "message": "m"},
+    "status": {"phase": "Running", "message": "m"},
 }
 _OTHER: Final = {"spec": {"containers": [container("wholly", "other")]}, "status": {"phase": "Running"}}
 _STATUS: Final[Cases] = {
@@ -274,7 +156,6 @@ _STATUS: Final[Cases] = {
     "conditions, container statuses and times come back as a kubelet sends them": [
         post("pods", pod("p", {"nodeName": "n1"})),
         strategic("pods/p/status", {"status": _RUNNING}),
-        strategic("pods/p/status", {"status": {"phase": "Succeeded", "containerStatuses": [_ENDED]}}),
         merge("pods/p/status", {"status": {"phase": "Odd"}}, None),
         merge("pods/p/status", {"status": None}, None),
     ],
@@ -283,14 +164,6 @@ _STATUS: Final[Cases] = {
         put("pods/p/status", {"${object:0}": _OTHER}),
         put("pods/p/status", {"${object:0}": _OTHER}, 409),
         put("pods/p/status", {"${object:0}": {**_OTHER, "metadata": {"resourceVersion": None}}}),
-    ],
-    "the generation counts changes of the spec, and the deletion": [
-        post("pods", pod("p", finalizers=["example.com/x"]), shows={"metadata.generation": 1}),
-        merge("pods/p", {"metadata": {"labels": {"a": "b"}}}, shows={"metadata.generation": 1}),
-        merge("pods/p/status", {"status": {"message": "m"}}, shows={"metadata.generation": 1}),
-        merge("pods/p", {"spec": {"activeDeadlineSeconds": 9}}, shows={"metadata.generation": 2}),
-        delete("pods/p"),
-        get("pods/p", shows={"metadata.generation": 3}),
     ],
 }
 

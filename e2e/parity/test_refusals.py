@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from e2e.parity.parity_objects import config_map, maps
-from e2e.parity.parity_requests import ask, compare, delete, get, post, put
+from e2e.parity.parity_requests import compare, delete, get, post
 from e2e.parity.sides import Answer, Both, Side
 
 _LIMIT: Final = 3 * 1024 * 1024
@@ -27,9 +27,6 @@ def refusal(answer: Answer) -> list[Any]:
     return [answer.code, answer.headers.get("content-type"), answer.headers.get("retry-after"), answer.body]
 
 
-_PLACE: Final = "/api/v1/namespaces/${ns}"
-
-
 @pytest.mark.promise("G1-08")
 async def test_paths_and_methods_that_are_not_there(both: Both) -> None:
     """A missing path is 404, a Status in known groups and else plain text, and an unknown method is 405."""
@@ -39,18 +36,12 @@ async def test_paths_and_methods_that_are_not_there(both: Both) -> None:
         get("/apis/example.com/v1/things", 404),
         get("/apis/apps/v1/things", 404),
         get("/api/v1/things", 404),
-        get(f"{_PLACE}/things/x", 404),
         get("pods/x/things", 404),
         get("pods/x", 404),
         post("/api/v1/pods", {}, 405),
         delete("/api/v1/pods", 405),
-        put("pods", {}, 405),
-        ask("PATCH", "pods", 405, {}),
         post("pods/x", {}, 405),
         get("pods/x/binding", 405),
-        post("pods/x/status", {}, 405),
-        delete("pods/x/status", 405),
-        ask("OPTIONS", "pods", 405),
     )
 
 
@@ -78,9 +69,7 @@ async def test_a_body_has_three_mebibytes_at_most(both: Both) -> None:
     assert (read, fits) == (200, 201)
 
 
-@pytest.mark.parametrize(
-    "body", [b"this is not JSON", b'{"metadata":', b"", b"[]", b'"x"', b"7", b"\xff\xfe", b"{}", b"null"]
-)
+@pytest.mark.parametrize("body", [b"this is not JSON", b"", b"[]", b"\xff\xfe", b"{}", b"null"])
 async def test_a_body_that_is_no_object(both: Both, body: bytes) -> None:
     """A body that is no JSON object is 400, and an empty object or null, which lacks a name, is 422."""
 
@@ -97,7 +86,7 @@ async def test_a_body_that_is_no_object(both: Both, body: bytes) -> None:
 
 @pytest.mark.promise("G1-08")
 async def test_media_types(both: Both) -> None:
-    """A body of an unknown type is 415, an answer of a type that cannot be given 406, and YAML is read."""
+    """A body of an unknown type is 415, and an answer of a type that cannot be given 406."""
 
     async def observe(side: Side) -> Any:
         await side.call("POST", maps(side), body=config_map("c"))
@@ -105,25 +94,20 @@ async def test_media_types(both: Both) -> None:
             refusal(await side.call(method, maps(side, name), raw=b"<x/>", content_type=content_type))
             for method, name, content_type in (
                 ("POST", "", "application/xml"),
-                ("POST", "", ";;;"),
                 ("PUT", "c", "text/plain"),
-                ("DELETE", "c", "application/xml"),
                 ("PATCH", "c", _JSON),
-                ("PATCH", "c", "text/plain"),
-                ("PATCH", "missing", "text/plain"),
             )
         ]
-        yaml = await side.call("POST", maps(side), raw=b"metadata:\n  name: written\n", content_type="application/yaml")
         untyped = await side.http.request("POST", maps(side), content=b'{"metadata":{"name":"untyped"}}')
         found += [
             refusal(await side.call("GET", maps(side, "c"), headers={"accept": accept}))
-            for accept in ("application/xml", "text/html", "image/*", "application/json;as=Odd;v=v1;g=meta.k8s.io")
+            for accept in ("application/xml", "application/json;as=Odd;v=v1;g=meta.k8s.io")
         ]
-        return [found, yaml.code, untyped.status_code]
+        return [found, untyped.status_code]
 
-    found, yaml, untyped = await both.same(observe)
-    assert [each[0] for each in found] == [415] * 7 + [406] * 4
-    assert (yaml, untyped) == (201, 201)
+    found, untyped = await both.same(observe)
+    assert [each[0] for each in found] == [415] * 3 + [406] * 2
+    assert untyped == 201
 
 
 @pytest.mark.promise("G1-08")
@@ -135,15 +119,11 @@ async def test_versions_that_cannot_be(both: Both) -> None:
         get("configmaps", 504, resourceVersion=_FAR),
         get("configmaps/c", 504, resourceVersion=_FAR),
         get("configmaps", 400, resourceVersion="abc"),
-        get("configmaps", 400, resourceVersion="-1"),
-        get("configmaps/c", 500, resourceVersion="abc"),
         get("configmaps", 400, limit="abc"),
         get("configmaps", 400, **{"continue": "nonsense"}),
         get("configmaps", 422, resourceVersionMatch="Exact"),
-        get("configmaps", 422, resourceVersionMatch="Odd", resourceVersion="1"),
         get("configmaps", 422, sendInitialEvents="true"),
         get("configmaps", 422, watch="1", sendInitialEvents="true"),
-        get("configmaps", 500, watch="1", resourceVersion="abc"),
     )
 
 
@@ -198,18 +178,6 @@ async def watched(side: Side, path: str, version: str, **params: str) -> list[An
     """The events of a watch of a second."""
     async with side.watch(path, {"resourceVersion": version, "timeoutSeconds": "1", **params}) as events:
         return [event async for event in events]
-
-
-async def test_only_protobuf(both: Both) -> None:
-    """A client that takes only protobuf or YAML gets 406 from the embedded server and an answer from the real one."""
-
-    async def observe(side: Side) -> Any:
-        await side.call("POST", maps(side), body=config_map("c"))
-        types = ("application/vnd.kubernetes.protobuf", "application/yaml")
-        return [(await side.call("GET", maps(side, "c"), headers={"accept": each})).code for each in types]
-
-    ours, theirs = await both.differs("answers-are-json", observe)
-    assert (ours, theirs) == ([406, 406], [200, 200])
 
 
 async def test_a_watch_of_what_is_to_come_waits(both: Both) -> None:

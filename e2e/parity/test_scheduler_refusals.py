@@ -21,17 +21,6 @@ async def said(it: Any, name: str = "p1") -> list[Any]:
     return [condition, event, sorted(status), [each["type"] for each in status["conditions"]]]
 
 
-async def test_no_node_at_all(both: Both) -> None:
-    """A pod waits with the scheduler's reason, and no extender is asked, if the cluster has no node."""
-
-    async def observe(side: Side) -> Any:
-        async with play(side) as it:
-            await it.pod("p1")
-            return [await said(it), it.extender.verbs()]
-
-    assert (await both.same(observe))[0][0]["message"] == "no nodes available to schedule pods"
-
-
 @pytest.mark.promise("EXT-007")
 @pytest.mark.parametrize(
     ("answer", "text"),

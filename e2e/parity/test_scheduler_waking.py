@@ -105,36 +105,6 @@ async def test_which_changes_wake_a_pod_that_an_extender_refused(both: Both, cha
     assert await both.same(lambda side: is_woken(side, trigger, prepare, expected=expected)) is expected
 
 
-async def test_the_own_condition_is_a_change(both: Both) -> None:
-    """The PodScheduled condition that the scheduler writes has the pod tried once more, and not endlessly."""
-
-    async def observe(side: Side) -> Any:
-        async with play(side, {"a": 10}) as it:
-            it.extender.on(filter=refusing)
-            await it.pod("waiting")
-            await it.condition("waiting", text="not now")
-            return [await tries(it), await tries(it)]
-
-    seen = await both.same(observe)
-    assert seen[0] == seen[1]
-
-
-@pytest.mark.promise("G2-11")
-async def test_a_new_node_wakes(both: Both) -> None:
-    """A node that comes has a refused pod tried again."""
-
-    async def observe(side: Side) -> Any:
-        async with play(side, {"a": 10}) as it:
-            it.extender.on(filter=refusing)
-            await it.pod("waiting")
-            await it.condition("waiting", text="0/1 nodes")
-            await it.settle()
-            await it.node("b")
-            return (await it.condition("waiting", text="2 not now"))["message"]
-
-    assert "2 not now" in await both.same(observe)
-
-
 async def test_in_tree_refusals_wake_for_what_can_cure_them(both: Both) -> None:
     """A pod that the scheduler refused is tried when room, label, cordon or taint changes for it."""
 

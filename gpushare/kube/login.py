@@ -1,7 +1,7 @@
 """How a user of a kubeconfig logs in, by kubectl's precedence, and as which user it acts.
 
 A token file comes before a token, which counts if the file cannot be read; then comes a name with a password. A login plugin is
-called for a user that has none of these and no client certificate. ``e2e/kubectl/test_kubeconfig.py`` compares it with kubectl.
+called for a user that has none of these and no client certificate. ``e2e/parity/test_kubeconfig.py`` compares it with kubectl.
 
 A plugin is a program that answers a token, a client certificate with its key, or both. It is called by the rules of client-go's
 exec plugins (``k8s.io/client-go/plugin/pkg/client/auth/exec``): its messages go to our stderr, because it may ask a person to sign

@@ -1,6 +1,6 @@
 """Questions of users about themselves: their rights (``kubectl auth can-i``), and their name (``kubectl auth whoami``).
 
-Lists of rights, and questions about others, are not imitated: a client asks as another user by impersonation.
+Lists of rights, and questions about others, are not imitated.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any, Final
 from clusters.embedded.apiserver.api_objects import Object, without_nulls
 from clusters.embedded.apiserver.authentication import User
 from clusters.embedded.apiserver.authorization import Attributes, Authorizer
-from clusters.embedded.apiserver.field_rules import wrong
-from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, method_not_allowed
+from clusters.embedded.apiserver.refusals import bad_request, method_not_allowed
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
 
 _RESOURCE_FIELDS: Final = ("group", "resource", "subresource", "namespace", "name")
@@ -65,13 +64,10 @@ class AccessReviews:
 
 
 def attributes_in(spec: Object) -> Attributes:
-    """The request that a review asks about. Raises RefusalError (422)."""
+    """The request that a review asks about. Raises RefusalError (400)."""
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if resource is None and path is None:
-        raise _invalid(wrong("spec.resourceAttributes", None, "either this or nonResourceAttributes must be specified"))
-    if resource is not None and path is not None:
-        text = "cannot be specified in combination with resourceAttributes"
-        raise _invalid(wrong("spec.nonResourceAttributes", path, text))
+    if (resource is None) == (path is None):
+        raise bad_request("spec: either resourceAttributes or nonResourceAttributes must be specified")
     if path is not None:
         return Attributes(path.get("verb", ""), path=path.get("path", "") or "/")
     assert resource is not None
@@ -89,10 +85,3 @@ def user_info(user: User) -> Object:
     if user.extra:
         info["extra"] = {key: list(values) for key, values in user.extra.items()}
     return info
-
-
-def _invalid(error: FieldError) -> RefusalError:
-    """422, without a kind."""
-    cause = {"reason": error.reason, "message": error.message, "field": error.field}
-    text = f'.{_RIGHTS.group} "" is invalid: {error.field}: {error.message}'
-    return RefusalError(422, "Invalid", text, {"group": _RIGHTS.group, "causes": [cause]})

@@ -17,9 +17,7 @@ from clusters.api.resources import (
     Resource,
 )
 
-# Resources that are not kinds of their own: bindings can be posted beside the pods they are about.
-BINDINGS = Resource("v1", "bindings", "Binding")
-BY_PLURAL = {(resource.api_version, resource.plural): resource for resource in (*ALL, BINDINGS)}
+BY_PLURAL = {(resource.api_version, resource.plural): resource for resource in ALL}
 SCALED = ("deployments", "replicasets", "statefulsets")
 _WITH_GENERATION = frozenset({"apps/v1", "batch/v1", MUTATING_ADMISSION_POLICIES.api_version})
 PROCESS_SUBRESOURCES = frozenset({"attach", "exec", "portforward"})

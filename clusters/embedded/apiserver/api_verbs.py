@@ -30,23 +30,22 @@ class Verbs:
 
     def create(self, request: Request, route: Route) -> Answer:
         """POST to the collection: 201."""
-        options.check_write("CreateOptions", request.params)
+        options.check_dry_run("CreateOptions", request.params.get("dryRun", ""))
         body = request.object(route.resource.kind)
         stored = self._writes.create(route.resource, route.namespace or "", body, self._terms(request, route))
         return Answer(stored.json(), 201)
 
     def replace(self, request: Request, route: Route) -> Answer:
-        """PUT, to the object or to its status: 201 if it creates the object."""
-        options.check_write("UpdateOptions", request.params)
-        is_new = route.subresource is None and self._writes.is_created_by_put(route.resource, *place(route))
+        """PUT, to the object or to its status."""
+        options.check_dry_run("UpdateOptions", request.params.get("dryRun", ""))
         body = request.object(route.resource.kind)
         stored = self._writes.replace(route.resource, *place(route), body, self._terms(request, route))
-        return Answer(stored.json(), 201 if is_new else 200)
+        return Answer(stored.json())
 
     def patch(self, request: Request, route: Route) -> Answer:
         """PATCH, to the object or to its status."""
         patch.check_type(request.content_type)
-        options.check_write("PatchOptions", request.params)
+        options.check_dry_run("PatchOptions", request.params.get("dryRun", ""))
 
         def change(item: Object) -> Object:
             return patch.apply(request.content_type, item, request.body)

@@ -15,7 +15,7 @@ from typing import Final
 from clusters.api.resources import NAMESPACES
 from clusters.embedded.apiserver.access_reviews import AccessReviews
 from clusters.embedded.apiserver.api_objects import without_nulls
-from clusters.embedded.apiserver.api_routes import BINDINGS, PROCESS_SUBRESOURCES, Route, route_of
+from clusters.embedded.apiserver.api_routes import PROCESS_SUBRESOURCES, Route, route_of
 from clusters.embedded.apiserver.api_verbs import Verbs
 from clusters.embedded.apiserver.authentication import ANONYMOUS, Headers, User
 from clusters.embedded.apiserver.authorization import Access
@@ -31,14 +31,13 @@ from clusters.embedded.apiserver.refusals import (
     no_such_path,
     not_imitated,
 )
-from clusters.embedded.apiserver.representation import shown, view_of, warned
+from clusters.embedded.apiserver.representation import shown, wants_table, warned
 from clusters.embedded.apiserver.requests import (
     Answer,
     Message,
     Receive,
     Request,
     Send,
-    check_acceptable,
     json_answer,
     read_request,
     target_of,
@@ -127,7 +126,7 @@ class ApiServer:
             if not is_below_a_group(path):
                 return Answer(b"404 page not found\n", 404, _TEXT)
             raise no_such_path()
-        check_acceptable(request.accept)
+        as_table = wants_table(request) and request.method == "GET"
         if route.subresource == "log":
             return await self._read_log(request, route)
         if route.subresource in PROCESS_SUBRESOURCES:
@@ -135,11 +134,10 @@ class ApiServer:
         verb = self._verbs(route).get(request.method)
         if verb is None:
             raise method_not_allowed()
-        view = view_of(request)
         request, warnings = check_fields(request, route)
         self.user = request.user
         answer = verb(request, route)
-        return shown(answer, view, self._writes.clock) if request.method == "GET" else warned(answer, warnings)
+        return shown(request, answer, self._writes.clock) if as_table else warned(answer, warnings)
 
     async def _read_log(self, request: Request, route: Route) -> Answer:
         if request.method != "GET":
@@ -161,8 +159,6 @@ class ApiServer:
     def _verbs(self, route: Route) -> dict[str, Verb]:
         if route.subresource is not None:
             return self._subresources[route.subresource]
-        if route.resource == BINDINGS:
-            return {} if route.name else self._subresources["binding"]
         if route.name is not None:
             return self._object
         # Objects are created in one namespace, not in all of them.

@@ -1,7 +1,8 @@
-"""The user that a request is from: a client certificate, a token, or an unknown one; and the user that it impersonates.
+"""The user that a request is from: a client certificate, a token, or an unknown one.
 
 As the real API server: a certificate counts before a token, a credential that is wrong is 401 (an expired certificate too:
-that is why the handshake does not look at the dates), no credential at all is the user ``system:anonymous``.
+that is why the handshake does not look at the dates), no credential at all is the user ``system:anonymous``. Impersonation
+is 501: a request that acted as its own user all the same would have more rights than it asked for.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ from typing import Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, not_imitated
+from clusters.embedded.apiserver.refusals import RefusalError, not_imitated
 
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 MASTERS: Final = "system:masters"
 NODES_GROUP: Final = "system:nodes"
-ANONYMOUS_NAME: Final = "system:anonymous"
 _CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
 _ACCOUNT: Final = "system:serviceaccount:"
 
@@ -37,7 +37,7 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-ANONYMOUS: Final = User(ANONYMOUS_NAME, (UNAUTHENTICATED,))
+ANONYMOUS: Final = User("system:anonymous", (UNAUTHENTICATED,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,9 @@ class Headers:
     def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
         self._raw = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
 
-    def all(self, name: str) -> list[str]:
-        """All values of a header."""
-        return [value for key, value in self._raw if key == name]
-
     def first(self, name: str) -> str:
-        """Its first value, or an empty text."""
-        return next(iter(self.all(name)), "")
+        """The first value of a header, or an empty text."""
+        return next((value for key, value in self._raw if key == name), "")
 
     def has(self, prefix: str) -> bool:
         """Whether there is a header with such a beginning."""
@@ -98,7 +94,9 @@ class Authenticator:
         self._static = static
 
     def user_of(self, headers: Headers, certificate: ClientCertificate | None) -> User:
-        """The user. Raises RefusalError (401)."""
+        """The user. Raises RefusalError (401, 501)."""
+        if headers.has("impersonate-"):
+            raise not_imitated("impersonation")
         token = _bearer(headers.first("authorization"))
         wrong = bool(token)
         if certificate is not None and certificate.user is not None:
@@ -117,36 +115,11 @@ def account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, t
     return User(f"{_ACCOUNT}{namespace}:{name}", groups, uid, extra or {})
 
 
-def account_of(name: str) -> tuple[str, str] | None:
-    """Namespace and name of the ServiceAccount that a user is, None for another kind of user."""
-    namespace, colon, account = name.removeprefix(_ACCOUNT).partition(":")
-    return (namespace, account) if name.startswith(_ACCOUNT) and namespace and colon and account else None
-
-
 def credential(text: str) -> dict[str, tuple[str, ...]]:
     """The extra that holds the id of the user's credential."""
     return {_CREDENTIAL: (text,)}
 
 
-def impersonated(headers: Headers) -> User | None:
-    """The user that the request impersonates; None if it impersonates none. Raises RefusalError (400, 501)."""
-    name, groups = headers.first("impersonate-user"), tuple(headers.all("impersonate-group"))
-    if headers.first("impersonate-uid") or headers.has("impersonate-extra-"):
-        raise not_imitated("impersonation of a uid or of extra fields")
-    if not name and groups:
-        raise bad_request("impersonation of groups without impersonating a user name")
-    return User(name, _all_groups(name, groups)) if name else None
-
-
 def _bearer(header: str) -> str:
     kind, _, token = header.strip().partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
-
-
-def _all_groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    account = account_of(name)
-    if not groups and account is not None:
-        return account_user(*account).groups
-    if name == ANONYMOUS_NAME:
-        return groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
-    return groups if AUTHENTICATED in groups else (*groups, AUTHENTICATED)

@@ -6,7 +6,7 @@ Rights come from roles and their bindings, as stored objects (RBAC), and nodes h
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -14,15 +14,12 @@ from clusters.api.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BI
 from clusters.embedded.apiserver.api_objects import Object, metadata_of
 from clusters.embedded.apiserver.api_routes import NAMESPACE_SUBRESOURCES
 from clusters.embedded.apiserver.authentication import (
-    ANONYMOUS,
     MASTERS,
     NODES_GROUP,
     Authenticator,
     Headers,
     User,
-    account_of,
     account_user,
-    impersonated,
 )
 from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.store import Store
@@ -153,32 +150,12 @@ class Access:
         self.authorizer = authorizer
 
     def user_of(self, method: str, path: str, params: dict[str, str], headers: Headers, certificate: Any) -> User:
-        """The user that the request acts as. Raises RefusalError (400, 401, 403)."""
+        """The user of the request. Raises RefusalError (401, 403, 501)."""
         user = self.authenticator.user_of(headers, certificate)
         attributes = attributes_of(method, path, params)
-        other = impersonated(headers)
-        if other is not None:
-            for needed in _rights_to_be(other):
-                if not self.authorizer.allows(user, needed):
-                    raise forbidden(user, needed)
-            user = other
         if not self.authorizer.allows(user, attributes):
             raise forbidden(user, attributes)
         return user
-
-
-def _rights_to_be(other: User) -> Iterator[Attributes]:
-    """The rights that acting as that user takes."""
-    account = account_of(other.name)
-    attributes = Attributes("impersonate", resource="users", name=other.name)
-    if account is not None:
-        attributes = replace(attributes, resource="serviceaccounts", namespace=account[0], name=account[1])
-    yield attributes
-    # Groups that come with the name need no right of their own.
-    implied = (*ANONYMOUS.groups, "system:authenticated", *(("system:serviceaccounts",) if account else ()))
-    for group in other.groups:
-        if group not in implied and not (account and group == f"system:serviceaccounts:{account[0]}"):
-            yield Attributes("impersonate", resource="groups", name=group)
 
 
 def forbidden(user: User, attributes: Attributes) -> RefusalError:

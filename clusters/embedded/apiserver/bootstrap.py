@@ -49,12 +49,8 @@ _SCHEDULER: Final = (
     _rule(_READ, ("apps", "extensions"), "replicasets"),
     _rule(_READ, ("apps",), "statefulsets"),
     _rule(_READ, ("",), "namespaces"),
-    _rule(("create",), ("authentication.k8s.io",), "tokenreviews"),
-    _rule(("create",), ("authorization.k8s.io",), "subjectaccessreviews"),
 )
 _NODE: Final = (
-    _rule(("create",), ("authentication.k8s.io",), "tokenreviews"),
-    _rule(("create",), ("authorization.k8s.io",), "localsubjectaccessreviews", "subjectaccessreviews"),
     _rule(("create", *_READ), ("",), "nodes"),
     _rule(("patch", "update"), ("",), "nodes/status"),
     _rule(("patch", "update"), ("",), "nodes"),
@@ -71,7 +67,7 @@ _NODE: Final = (
 _ROLES: Final[dict[str, tuple[Object, ...]]] = {
     "cluster-admin": (_rule(("*",), ("*",), "*"), _paths(("*",), "*")),
     "system:basic-user": (
-        _rule(("create",), ("authorization.k8s.io",), "selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+        _rule(("create",), ("authorization.k8s.io",), "selfsubjectaccessreviews"),
         _rule(("create",), ("authentication.k8s.io",), "selfsubjectreviews"),
     ),
     "system:discovery": (_paths(("get",), *_DISCOVERY),),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Final
@@ -119,9 +118,7 @@ def _event(resource: Resource, item: Object) -> None:
 
 
 def _lease(_: Resource, item: Object) -> None:
-    """Fields of co-ordinated elections are dropped if these are off, as they are by default."""
-    spec = item.get("spec", {})
-    item["spec"] = {key: value for key, value in spec.items() if key not in ("strategy", "preferredHolder")}
+    item.setdefault("spec", {})
 
 
 def _namespace(_: Resource, item: Object) -> None:
@@ -135,7 +132,6 @@ def _pod(_: Resource, item: Object) -> None:
     item.setdefault("spec", {})
     pod_defaults.default_pod(item)
     _conditions(item, "lastProbeTime", "lastTransitionTime")
-    pod_defaults.default_status(item.get("status") or {})
 
 
 def _quota(_: Resource, item: Object) -> None:
@@ -190,21 +186,8 @@ def _workload(resource: Resource, item: Object) -> None:
 
 
 def _service(_: Resource, item: Object) -> None:
-    """A Service and its ports. There is no proxy behind it: nothing answers at its address."""
-    spec = item.setdefault("spec", {})
-    spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    for port in spec.get("ports", []):
-        port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port", 0))
-    item.setdefault("status", {}).setdefault("loadBalancer", {})
-    if spec["type"] == "ExternalName":
-        return
-    spec.setdefault("clusterIP", _address(item))
-    spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
-    spec.setdefault("internalTrafficPolicy", "Cluster")
+    """A Service. There is no proxy behind it: it has no address, and nothing answers there."""
+    item.setdefault("spec", {}).setdefault("type", "ClusterIP")
 
 
 def _secret(_: Resource, item: Object) -> None:
@@ -212,12 +195,6 @@ def _secret(_: Resource, item: Object) -> None:
     item.setdefault("type", "Opaque")
     for key, text in item.pop("stringData", {}).items():
         item.setdefault("data", {})[key] = b64encode(text.encode()).decode()
-
-
-def _address(item: Object) -> str:
-    """An address of the range of services that goes with the object."""
-    digest = hashlib.sha256(str(item["metadata"].get("uid")).encode()).digest()
-    return f"10.96.{digest[0]}.{1 + digest[1] % 254}"
 
 
 _OF_KIND: Final[dict[Resource, Callable[[Resource, Object], None]]] = {

@@ -6,17 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from clusters.api.resources import EVENTS, EVENTS_V1, NAMESPACES, PODS, Resource
+from clusters.api.resources import NAMESPACES, PODS, Resource
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
-from clusters.embedded.apiserver.field_rules import unsupported, wrong
-from clusters.embedded.apiserver.options import dry_run
-from clusters.embedded.apiserver.refusals import bad_request, conflict, options_invalid
+from clusters.embedded.apiserver.options import check_dry_run
+from clusters.embedded.apiserver.refusals import bad_request, conflict, not_imitated
 
-_KIND: Final = "DeleteOptions"
-_POLICIES: Final = ("Foreground", "Background", "Orphan")
-# Finalizers that the garbage collector takes off again.
-FOREGROUND: Final = "foregroundDeletion"
-ORPHAN: Final = "orphan"
 _DEFAULT_GRACE_SECONDS: Final = 30
 
 
@@ -25,23 +19,20 @@ class DeleteOptions:
     """The options that the client sent; None: not set."""
 
     grace_seconds: int | None = None
-    propagation: str | None = None
     uid: str | None = None
     version: str | None = None
     dry_run: bool = False
 
 
 def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
-    """The options of a request: its body, or its query if there is no body. Raises RefusalError (400, 422)."""
+    """The options of a request: its body, or its query if there is no body. Raises RefusalError (400, 422, 501).
+
+    Dependents always go in the background. An owner that is deleted in the foreground goes before them, not after.
+    """
     found: Object = body if isinstance(body, dict) else dict(params)
-    grace = found.get("gracePeriodSeconds")
-    propagation = found.get("propagationPolicy")
-    if propagation is None and found.get("orphanDependents") is not None:
-        propagation = "Orphan" if found["orphanDependents"] in (True, "true", "1") else "Background"
-    preconditions = found.get("preconditions") or {}
-    _check(found)
-    if propagation not in (None, *_POLICIES):
-        raise options_invalid(_KIND, [unsupported("propagationPolicy", propagation, (*_POLICIES, "nil"))])
+    grace, preconditions = found.get("gracePeriodSeconds"), found.get("preconditions") or {}
+    if found.get("propagationPolicy") == "Orphan" or found.get("orphanDependents"):
+        raise not_imitated("a deletion that leaves dependents")
     if not isinstance(preconditions, dict):
         raise bad_request("preconditions must be an object with uid and resourceVersion")
     try:
@@ -52,21 +43,8 @@ def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
         # As the real server reads it: a negative time is a second.
         grace_seconds = 1
     stages = found.get("dryRun") or []
-    errors = dry_run(*([stages] if isinstance(stages, str) else stages))
-    if errors:
-        raise options_invalid(_KIND, errors)
-    return DeleteOptions(
-        grace_seconds, propagation, preconditions.get("uid"), preconditions.get("resourceVersion"), bool(stages)
-    )
-
-
-def _check(found: Object) -> None:
-    """Refuse options that are none (400), and two ways of saying what becomes of dependents (422)."""
-    if (found.get("kind") or _KIND) != _KIND:
-        raise bad_request(f'no kind "{found["kind"]}" is registered as options of a DELETE')
-    if found.get("orphanDependents") is not None and found.get("propagationPolicy"):
-        text = "orphanDependents and deletionPropagation cannot be both set"
-        raise options_invalid(_KIND, [wrong("propagationPolicy", found["propagationPolicy"], text)])
+    check_dry_run("DeleteOptions", *([stages] if isinstance(stages, str) else stages))
+    return DeleteOptions(grace_seconds, preconditions.get("uid"), preconditions.get("resourceVersion"), bool(stages))
 
 
 def check_preconditions(resource: Resource, item: Object, options: DeleteOptions) -> None:
@@ -98,12 +76,7 @@ def fate_of(resource: Resource, item: Object, options: DeleteOptions, now: datet
     running = metadata.get("deletionGracePeriodSeconds", 0) if is_deleting(item) else 0
     if running and (options.grace_seconds is None or options.grace_seconds >= running):
         return Fate(None, gone=False)
-    finalizers = [word for word in metadata.get("finalizers", []) if word not in (FOREGROUND, ORPHAN)]
-    if resource not in (EVENTS, EVENTS_V1):  # which own nothing
-        finalizers += _finalizer(metadata, options)
-    metadata.pop("finalizers", None)
-    if finalizers:
-        metadata["finalizers"] = finalizers
+    finalizers = metadata.get("finalizers", [])
     graceful = resource == PODS and (bool(running) or not is_deleting(item))
     grace = _grace_seconds(resource, item, options) if graceful else 0
     if graceful or finalizers or resource == NAMESPACES:
@@ -146,9 +119,3 @@ def _grace_seconds(resource: Resource, item: Object, options: DeleteOptions) -> 
     if options.grace_seconds is not None:
         return options.grace_seconds
     return int(item["spec"].get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))
-
-
-def _finalizer(metadata: Object, options: DeleteOptions) -> list[str]:
-    if options.propagation is None:
-        return [word for word in metadata.get("finalizers", []) if word in (FOREGROUND, ORPHAN)]
-    return {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(options.propagation, [])

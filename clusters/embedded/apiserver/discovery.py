@@ -17,7 +17,7 @@ from clusters.api.resources import ALL, MUTATING_ADMISSION_POLICIES, NAMESPACES,
 from clusters.embedded.apiserver import patch
 from clusters.embedded.apiserver.access_reviews import REVIEWS, Review
 from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.api_routes import BINDINGS, PROCESS_SUBRESOURCES, SCALED, subresources
+from clusters.embedded.apiserver.api_routes import PROCESS_SUBRESOURCES, SCALED, subresources
 from clusters.embedded.apiserver.refusals import group_of
 
 VERSION: Final = {
@@ -92,8 +92,6 @@ def resource_list(api_version: str) -> Object:
     for review in REVIEWS:
         if api_version == f"{review.group}/v1":
             entries.append(_review(review))
-    if api_version == "v1":
-        entries.append({**_entry(BINDINGS), "verbs": ["create"]})
     entries.sort(key=lambda entry: str(entry["name"]))
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}
 

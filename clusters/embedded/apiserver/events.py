@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from clusters.api.resources import EVENTS, EVENTS_V1, Resource
-from clusters.embedded.apiserver import field_rules
 from clusters.embedded.apiserver.api_objects import Object, namespace_of
-from clusters.embedded.apiserver.field_rules import required, wrong
+from clusters.embedded.apiserver.field_rules import qualified_name, required, wrong
 from clusters.embedded.apiserver.refusals import FieldError
 
 # Fields that only change their name, from ``v1`` to ``events.k8s.io/v1``.
@@ -26,11 +25,9 @@ _NAMES: Final = {
 }
 # The other way; errors use the old names.
 OLD_NAMES: Final = {new: old for old, new in _NAMES.items()}
-# Fields that the strict kind of events refuses.
-_DEPRECATED: Final = ("deprecatedSource", "deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount")
 # Bytes of the text of an event, and of its words.
-_LONGEST_NOTE: Final = 1024
-_LONGEST_WORD: Final = 128
+_NOTE: Final = 1024
+_WORD: Final = 128
 _FOR_CLUSTER: Final = ("default", "kube-system")
 # Fields that each version shows even if they were never set.
 _SHOWN: Final[Object] = {
@@ -79,42 +76,24 @@ def new_event(resource: Resource, item: Object) -> list[FieldError]:
     """The faults of a new event of either kind."""
     core = resource == EVENTS
     about = item.get("involvedObject" if core else "regarding")
-    about = about if isinstance(about, dict) else {}
-    namespace, there = namespace_of(item), about.get("namespace", "")
+    there = about.get("namespace", "") if isinstance(about, dict) else ""
+    namespace, lenient = namespace_of(item), core and not item.get("eventTime")
     # Events on objects of the whole cluster stand in one of two namespaces; those with an eventTime know no other rule.
-    lenient = core and not item.get("eventTime")
     lost = namespace not in _FOR_CLUSTER if not there else there != namespace and lenient
     errors = [wrong("involvedObject.namespace", there, "does not match event.namespace")] if lost else []
     if lenient:
         return errors
-    errors += _reporter("reportingComponent" if core else "reportingController", item)
-    longest = len(str(item.get("message" if core else "note", "")).encode())
-    note = [wrong("message", "", f"can have at most {_LONGEST_NOTE} characters")] if longest > _LONGEST_NOTE else []
+    reporter = "reportingComponent" if core else "reportingController"
+    errors += [wrong(reporter, item.get(reporter, ""), text) for text in qualified_name(str(item.get(reporter, "")))]
+    errors += [required(key) for key in (reporter, "reportingInstance", "action", "reason") if not item.get(key)]
+    bounds = {"reportingInstance": _WORD, "action": _WORD, "reason": _WORD, "message" if core else "note": _NOTE}
+    for key, most in bounds.items():
+        if len(str(item.get(key, "")).encode()) > most:
+            errors.append(wrong(OLD_NAMES.get(key, key), "", f"can have at most {most} characters"))
     if core:
-        return errors + note
-    errors = ([] if item.get("eventTime") else [required("eventTime")]) + errors
+        return errors
+    if not item.get("eventTime"):
+        errors.append(required("eventTime"))
     if item.get("type") not in ("Normal", "Warning"):
         errors.append(wrong("type", "", f"has invalid value: {item.get('type', '')}"))
-    errors += note + _series(item.get("series"))
-    return errors + [wrong(OLD_NAMES[key], "", "needs to be unset") for key in _DEPRECATED if item.get(key)]
-
-
-def _reporter(controller: str, item: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for key in (controller, "reportingInstance", "action", "reason"):
-        value = str(item.get(key, ""))
-        if not value:
-            errors.append(required(key))
-        if key == controller:
-            errors += [wrong(key, value, text) for text in field_rules.qualified_name(value)]
-        elif len(value) > _LONGEST_WORD:
-            errors.append(wrong(key, "", f"can have at most {_LONGEST_WORD} characters"))
     return errors
-
-
-def _series(series: Any) -> list[FieldError]:
-    if not isinstance(series, dict):
-        return []
-    count = series.get("count", 0)
-    errors = [] if isinstance(count, int) and count >= 2 else [wrong("series.count", "", "should be at least 2")]
-    return errors if series.get("lastObservedTime") else [*errors, required("series.lastObservedTime")]

@@ -21,35 +21,23 @@ Params = Mapping[str, str]
 
 
 def check_list(params: Params) -> None:
-    """Refuse (422) options of a list that contradict each other."""
-    number(params, "timeoutSeconds")
+    """Refuse (422) the version of a list that is none, and the option that watches alone have."""
     errors = [not_allowed(_INITIAL, f"{_INITIAL} is forbidden for list")] if params.get(_INITIAL) else []
-    match, version = params.get(_MATCH, ""), params.get("resourceVersion", "")
-    if match and not version:
+    match = params.get(_MATCH, "")
+    if match and not params.get("resourceVersion"):
         errors.append(not_allowed(_MATCH, f"{_MATCH} is forbidden unless resourceVersion is provided"))
-    if match and params.get("continue"):
-        errors.append(not_allowed(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
     if match not in ("", "Exact", "NotOlderThan"):
         errors.append(unsupported(_MATCH, match, ("Exact", "NotOlderThan", "")))
-    if match == "Exact" and version == "0":
-        errors.append(not_allowed(_MATCH, f'{_MATCH} "exact" is forbidden for resourceVersion "0"'))
-    _refuse(errors)
+    _refuse("ListOptions", errors)
 
 
 def check_watch(params: Params) -> None:
-    """Refuse (422) options of a watch that contradict each other."""
-    errors: list[FieldError] = []
+    """Refuse (422) initial events without the match that belongs to them, and the match without these."""
     match, initial = params.get(_MATCH, ""), params.get(_INITIAL, "")
-    if match and not initial:
-        errors.append(not_allowed(_MATCH, f"{_MATCH} is forbidden for watch unless {_INITIAL} is provided"))
-    if initial and match != "NotOlderThan":
-        errors.append(not_allowed(_MATCH, f"{_INITIAL} requires setting {_MATCH} to NotOlderThan"))
-        if match:
-            errors.append(unsupported(_MATCH, match, ("NotOlderThan",)))
-    # A watch without a version is one with initial events, whichever client opens it.
-    if params.get("continue") and (match or params.get("resourceVersion", "") in ("", "0")):
-        errors.append(not_allowed(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
-    _refuse(errors)
+    errors = []
+    if (match or initial) and not (match == "NotOlderThan" and initial):
+        errors.append(not_allowed(_MATCH, f"{_INITIAL} requires setting {_MATCH} to NotOlderThan, and the other way"))
+    _refuse("ListOptions", errors)
 
 
 def version_of(params: Params, unreadable: Callable[[str], RefusalError]) -> int | None:
@@ -79,18 +67,11 @@ def number(params: Params, name: str) -> int:
     return int(text) if text else 0
 
 
-def _refuse(errors: list[FieldError]) -> None:
-    if errors:
-        raise options_invalid("ListOptions", errors)
+def check_dry_run(kind: str, *stages: str) -> None:
+    """Refuse (422) other stages to leave out of a write than all, or none; ``kind`` is that of the write's options."""
+    _refuse(kind, [unsupported("dryRun", stage, ("All",)) for stage in stages if stage not in ("", "All")])
 
 
-def check_write(kind: str, params: Params) -> None:
-    """Refuse (422) the options of a write; ``kind`` is theirs."""
-    errors = dry_run(params.get("dryRun", ""))
+def _refuse(kind: str, errors: list[FieldError]) -> None:
     if errors:
         raise options_invalid(kind, errors)
-
-
-def dry_run(*stages: str) -> list[FieldError]:
-    """The faults of the stages that a client does not want: all, or none."""
-    return [unsupported("dryRun", stage, ("All",)) for stage in stages if stage not in ("", "All")]

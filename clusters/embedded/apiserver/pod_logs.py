@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Final
@@ -11,8 +10,7 @@ from urllib.parse import quote
 from clusters.api.connection import Connection, Stream, TransportError
 from clusters.api.resources import NODES
 from clusters.embedded.apiserver.api_objects import Object, name_of, namespace_of
-from clusters.embedded.apiserver.field_rules import wrong
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal, no_such_path, options_invalid
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, internal
 from clusters.embedded.apiserver.requests import Answer, Request
 from clusters.embedded.apiserver.store import Store
 
@@ -26,8 +24,6 @@ _PASSED: Final[tuple[str, ...]] = (
     "sinceSeconds",
     "sinceTime",
 )
-# The least value of each number; the kubelet checks whether they are numbers.
-_LEAST: Final = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
 
 
 class PodLogs:
@@ -42,14 +38,7 @@ class PodLogs:
         await self._http.close()
 
     async def read(self, pod: Object, request: Request) -> Answer:
-        """The log of one container. Raises RefusalError (400, 404, 422, 500)."""
-        errors = [
-            wrong(name, request.params[name], f"must be greater than or equal to {least}")
-            for name, least in _LEAST.items()
-            if re.fullmatch(r"-?\d+", request.params.get(name, "")) and int(request.params[name]) < least
-        ]
-        if errors:
-            raise options_invalid("PodLogOptions", errors)
+        """The log of one container. Raises RefusalError (400, 404, 500)."""
         container = container_of(pod, request.params.get("container", ""))
         url = self._url(pod, container)
         params: dict[str, str] = {key: request.params[key] for key in _PASSED if key in request.params}
@@ -103,8 +92,6 @@ async def _pieces(response: Stream, opened: AsyncExitStack) -> AsyncIterator[byt
 
 
 def _refusal(code: int, text: str) -> RefusalError:
-    if code == 404 and not text:
-        return no_such_path()
     reason = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed"}.get(code)
     if reason is None:
         return internal(text or f"the kubelet answered {code}")

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
-from typing import Final
 
 import msgspec
 
-from clusters.api.resources import EVENTS, EVENTS_V1, PODS
+from clusters.api.resources import EVENTS, EVENTS_V1
 from clusters.embedded.apiserver import options
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import Predicate, both, field_selector, label_selector, selects_all
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, expired, too_new
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.store import Store, Stored
-
-_ON_NODE: Final = re.compile(r"(^|,)spec\.nodeName==?([^,=]*)(?=,|$)")
-_ONE_NAME: Final = re.compile(r"(^|,)metadata\.name==?[^,=]")
 
 
 class Page(msgspec.Struct):
@@ -54,10 +49,6 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
     if request.params.get("resourceVersion") == "0" and route.resource not in (EVENTS, EVENTS_V1):
         # Any version will do: the real server answers from its cache, which knows no pages (and holds no events).
         limit = 0
-    on_node = _ON_NODE.search(request.params.get("fieldSelector", "")) if route.resource == PODS else None
-    if on_node:
-        # Pods are looked up by their node, and what comes after a page is counted among these.
-        found = [stored for stored in found if stored.item["spec"].get("nodeName", "") == on_node[2]]
     shown, rest = _cut(found, selects, limit)
     metadata: dict[str, object] = {"resourceVersion": str(version)}
     if rest:
@@ -93,11 +84,7 @@ def _version(request: Request, store: Store) -> int:
     if wanted is not None and wanted > store.version:
         raise too_new(wanted, store.version)
     # A page of a version means exactly that version, as it did before there was a word for it.
-    # A single object has no pages.
-    paged = options.number(request.params, "limit") > 0 and not _ONE_NAME.search(
-        request.params.get("fieldSelector", "")
-    )
-    exact = match == "Exact" or (not match and paged)
+    exact = match == "Exact" or (not match and options.number(request.params, "limit") > 0)
     return wanted if wanted and exact else store.version
 
 

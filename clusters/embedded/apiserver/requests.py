@@ -8,7 +8,6 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
-import yaml
 
 from clusters.embedded.apiserver import protobuf
 from clusters.embedded.apiserver.api_objects import Object
@@ -21,10 +20,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 JSON: Final = "application/json"
-# The media types of the real server, in its order.
-OFFERED: Final = (JSON, "application/yaml", protobuf.MEDIA_TYPE)
 _UNKNOWN_FORMAT: Final = (
-    f"the body of the request was in an unknown format - accepted media types include: {', '.join(OFFERED)}"
+    f"the body of the request was in an unknown format - accepted media types include: {JSON}, {protobuf.MEDIA_TYPE}"
 )
 _NO_OBJECT: Final = "couldn't get version/kind; json parse error"
 # The API server's bound on a body, in bytes.
@@ -43,7 +40,6 @@ def _from_protobuf(body: bytes) -> Object:
 _DECODERS: Final[dict[str, Callable[[bytes], Any]]] = {
     "": msgspec.json.decode,
     JSON: msgspec.json.decode,
-    "application/yaml": yaml.safe_load,
     protobuf.MEDIA_TYPE: _from_protobuf,
 }
 
@@ -87,7 +83,7 @@ class Request:
             return _DECODERS[self.content_type](self.body)
         except KeyError:
             raise RefusalError(415, "UnsupportedMediaType", _UNKNOWN_FORMAT) from None
-        except (ValueError, RecursionError, yaml.YAMLError) as error:
+        except (ValueError, RecursionError) as error:
             raise bad_request(f"{start}{_NO_OBJECT}: {error} ({self.body[:30].hex()})") from error
 
 
@@ -142,9 +138,3 @@ async def read_request(scope: Message, receive: Receive, user: User = ANONYMOUS)
 def _media_type(header: str) -> str:
     """The type without its parameters; what is there and names none stays as it is, and is refused."""
     return header.partition(";")[0].strip().lower() or header
-
-
-def check_acceptable(accept: str) -> None:
-    """Refuse (406) a client that understands no JSON."""
-    if accept and not any(word in accept for word in ("json", "*/*", "application/*", "text/plain")):
-        raise RefusalError(406, "NotAcceptable", f"only the following media types are accepted: {JSON}", {})

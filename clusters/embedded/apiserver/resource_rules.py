@@ -8,11 +8,10 @@ from clusters.amounts import is_extended_resource
 from clusters.embedded.apiserver import field_rules
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.api_quantities import parse
-from clusters.embedded.apiserver.field_rules import not_allowed, required, wrong
+from clusters.embedded.apiserver.field_rules import required, wrong
 from clusters.embedded.apiserver.refusals import FieldError
 
 _OF_CONTAINERS: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-_COMPUTED: Final = frozenset({"cpu", "memory"})
 _HUGE: Final = "hugepages-"
 _NOT_EXTENDED: Final = "doesn't follow extended resource name standard"
 
@@ -36,17 +35,12 @@ def of_container(resources: Object, path: str) -> list[FieldError]:
     for name, text in requests.items():
         errors += _named_amount(name, text, f"{path}.requests[{name}]")
         errors += _request(name, text, limits.get(name), path)
-    names = {*limits, *requests}
-    if any(name.startswith(_HUGE) for name in names) and not names & _COMPUTED:
-        errors.append(not_allowed(path, "HugePages require cpu or memory"))
     return errors
 
 
 def _named_amount(name: str, text: str, field: str) -> list[FieldError]:
     errors = [wrong(field, name, each) for each in [*field_rules.qualified_name(name), *_name_texts(name)]]
     errors += _amount(name, text, field)
-    if name.startswith(_HUGE) and (parse(text) % parse(name.removeprefix(_HUGE)) or parse(text) <= 0):
-        errors.append(wrong(field, text, f"{text} is not positive integer multiple of {name}"))
     return errors
 
 

@@ -33,8 +33,6 @@ _MERGE_KEYS: Final = {
 # Lists of words that are merged as sets.
 _SETS: Final = frozenset({"finalizers"})
 
-_MAPS_OF_TEXTS: Final = frozenset({"labels", "annotations"})
-
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
 _DELETE_WORDS: Final = "$deleteFromPrimitiveList/"
@@ -79,9 +77,6 @@ def _merge_field(new: Object, key: str, value: Any) -> None:
     elif isinstance(value, dict) and _DIRECTIVE in value and not isinstance(current, dict):
         # As the real server does it: a directive needs something that it can be applied to.
         return
-    elif isinstance(value, dict) and _RETAIN in value and not isinstance(current, dict) and key in _MAPS_OF_TEXTS:
-        # So too: the directive is taken for a key, and its list for a text, which then is refused.
-        new[key] = dict(value)
     elif isinstance(value, dict):
         merged = apply(current if isinstance(current, dict) else {}, value)
         if merged or value.get(_DIRECTIVE) != "delete":

@@ -27,16 +27,13 @@ class Subresources:
         self._policies = policies
 
     def bind(self, request: Request, route: Route) -> Answer:
-        """POST of a Binding, to the pod or to the collection ``bindings``: 201 with a Status."""
+        """POST of a Binding: 201 with a Status."""
         body = without_nulls(request.object())
         check_kind(body)
         binding = named(body, route, "Binding")
         check_target(binding)
         self._policies.of(request, route)(CREATE, binding, None)
-        if route.name is None:
-            # A Binding that is posted to the collection is itself a new object, and its uid is not looked at.
-            binding["metadata"].pop("uid", None)
-        stored = self._writes.get(PODS, route.namespace or "", binding["metadata"]["name"])
+        stored = self._writes.get(PODS, *place(route))
         pod = bound(stored.item, binding, self._writes.now())
         if not request.dry_run:
             self._writes.commit(stored, pod)
@@ -82,14 +79,11 @@ def named(body: Object, route: Route, kind: str) -> Object:
     metadata = body.get("metadata", {})
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")
-    name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
-    if route.name and name != route.name:
+    if metadata.get("name", "") != route.name:
         raise bad_request(f"name in URL does not match name in {kind} object")
-    if namespace not in ("", route.namespace):
+    if metadata.get("namespace", "") not in ("", route.namespace):
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    if not (route.name or name):
-        raise bad_request("metadata.name: Required value: which pod is to be bound")
-    return {**body, "metadata": {**metadata, "name": route.name or name}}
+    return {**body, "metadata": metadata}
 
 
 def scale_of(item: Object) -> Object:

@@ -14,7 +14,6 @@ from clusters.api.resources import (
     CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
-    EVENTS_V1,
     JOBS,
     LEASES,
     NAMESPACES,
@@ -26,7 +25,6 @@ from clusters.api.resources import (
 from clusters.embedded.apiserver import job_rules, pod_validation, rbac_rules
 from clusters.embedded.apiserver.api_objects import Object, namespace_of
 from clusters.embedded.apiserver.api_routes import has_generation
-from clusters.embedded.apiserver.events import OLD_NAMES
 from clusters.embedded.apiserver.field_rules import not_allowed, wrong
 from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, conflict, invalid, modified
 
@@ -76,15 +74,6 @@ def _check_version(resource: Resource, there: Object, wanted: str) -> None:
         raise invalid(
             resource, there["name"], [wrong("metadata.resourceVersion", 0, "must be specified for an update")]
         )
-
-
-def check_nothing_is_meant(resource: Resource, new: Object) -> None:
-    """Refuse (409) to create with a PUT what the client takes for an object that is there."""
-    uid, version = new["metadata"].get("uid", ""), new["metadata"].get("resourceVersion", "")
-    if uid:
-        raise other_object(resource, new["metadata"], "UID", uid, "")
-    if version not in ("", "0"):
-        raise modified(resource, new["metadata"]["name"])
 
 
 def other_object(resource: Resource, metadata: Object, what: str, wanted: str, there: str) -> RefusalError:
@@ -144,13 +133,7 @@ def _frozen_part(spec: Object) -> Object:
 
 
 def _frozen_as_a_whole(resource: Resource, old: Object, new: Object) -> list[FieldError]:
-    """Events of the strict kind do not change, nor do ConfigMaps that say so."""
-    if resource == EVENTS_V1:
-        return [
-            wrong(OLD_NAMES.get(key, key), new.get(key), "field is immutable")
-            for key in sorted({*old, *new} - {"series", "metadata", "kind", "apiVersion"})
-            if old.get(key) != new.get(key)
-        ]
+    """ConfigMaps that say so do not change."""
     if resource == CONFIG_MAPS and old.get("immutable"):
         return [
             not_allowed(key, "field is immutable when `immutable` is set")

@@ -34,7 +34,7 @@ _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 def validate(resource: Resource, item: Object) -> None:
     """Refuse (422) a new object that makes no sense; defaults must be in. Names every field that is wrong."""
-    errors = metadata_rules.of_new(resource, item, name_rule(resource)) + faults(resource, item)
+    errors = metadata_rules.of_object(item, name_rule(resource)) + faults(resource, item)
     if resource in (EVENTS, EVENTS_V1):
         errors += events.new_event(resource, item)
     if errors:

@@ -57,11 +57,6 @@ class Watches:
         self.closed = False
         """While it is set (the server is stopping), each watch ends as soon as it has shown what there is."""
 
-    @property
-    def number_open(self) -> int:
-        """How many watches are open."""
-        return len(self._open)
-
     def close(self) -> None:
         """End all watches that are open now, cleanly, as a server does at a watch's deadline."""
         self._epoch += 1

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from clusters.api.resources import EVENTS, EVENTS_V1, LEASES, NAMESPACES, Resource
+from clusters.api.resources import NAMESPACES, Resource
 from clusters.embedded.apiserver import deletion, metadata_rules, times, update_rules
 from clusters.embedded.apiserver.api_admission import Admission
 from clusters.embedded.apiserver.api_objects import Object, is_deleting, without_empties, without_nulls
@@ -35,8 +35,6 @@ _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LETTERS_ADDED: Final = 5
 _LONGEST_GENERATED_PREFIX: Final = 58
 _TRIES: Final = 8
-
-_CREATED_BY_PUT: Final = (LEASES, EVENTS, EVENTS_V1)
 
 Change = Callable[[Object], Object]
 Validation = Callable[[str, Object | None, Object | None], None]
@@ -117,18 +115,11 @@ class Writes:
             raise already_exists(resource, name, deleting=is_deleting(there.item))
         return Stored(resource, item, 0) if terms.dry_run else self.store.put(resource, item)
 
-    def is_created_by_put(self, resource: Resource, namespace: str, name: str) -> bool:
-        """Whether a PUT creates this object: of some kinds, one that is not there."""
-        return resource in _CREATED_BY_PUT and self.store.get(resource, namespace, name) is None
-
     def replace(self, resource: Resource, namespace: str, name: str, body: Object, terms: Terms = _PLAIN) -> Stored:
         """PUT: the object becomes ``body``."""
         update_rules.check_kind(resource, body)
         new = self._decoded(resource, body)
         update_rules.check_place(new, namespace, name)
-        if terms.sub is None and self.is_created_by_put(resource, namespace, name):
-            update_rules.check_nothing_is_meant(resource, new)
-            return self.create(resource, namespace, new, terms)
         stored = self.get(resource, namespace, name)
         update_rules.check_put(resource, stored.item, new)
         return self._update(stored, new, terms)
@@ -181,8 +172,8 @@ class Writes:
         update_rules.keep_system_fields(old, new)
         update_rules.keep_other_half(resource, old, new, sub)
         set_defaults(resource, new)
-        errors = metadata_rules.of_changed(resource, old, new, changed, name_rule(resource))
-        update_rules.check_update(resource, old, new, errors + faults(resource, new, sub))
+        errors = changed + metadata_rules.of_object(new, name_rule(resource)) + faults(resource, new, sub)
+        update_rules.check_update(resource, old, new, errors)
         if sub is None:
             update_rules.count_generation(resource, old, new)
         update_rules.count_templates(resource, old, new)

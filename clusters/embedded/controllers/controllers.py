@@ -163,12 +163,7 @@ class Controllers:
     def _garbage(self, listed: dict[Resource, list[Object]]) -> list[Action]:
         uids = {uid for items in self._known.values() for uid in items}
         dependents = [(resource, item) for resource in _DEPENDENTS for item in listed[resource]]
-        owners = [(resource, item) for resource, items in listed.items() for item in items]
-        return [
-            *garbage.orphans(dependents, uids, _KINDS),
-            *garbage.released(owners, dependents),
-            *garbage.emptied(listed[NAMESPACES]),
-        ]
+        return [*garbage.orphans(dependents, uids, _KINDS), *garbage.emptied(listed[NAMESPACES])]
 
     async def _do(self, action: Action) -> None:
         match action:

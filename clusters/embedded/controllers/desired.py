@@ -1,7 +1,7 @@
 """The next writes of a workload's controller. Pure, level-triggered: the same picture gives the same writes.
 
 Simpler than the real ones if no pod of ours can notice: no surge arithmetic (new pods come first, old ones go as they get
-ready), no revision history beyond the old ReplicaSets.
+ready), no numbers of revisions.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ from clusters.embedded.scheduling.node_match import accepts_node, untolerated_ta
 
 # Letters for generated names: no vowels, so that they make no words.
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-# The number of a template of a Deployment, on the ReplicaSet that has it and on the Deployment.
-REVISION: Final = "deployment.kubernetes.io/revision"
 # The taints of a node that daemons tolerate.
 _TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -42,7 +40,7 @@ _TOLERATED: Final = (
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
 # Which template a pod was made of.
-REVISION_LABEL: Final = "controller-revision-hash"
+_REVISION_LABEL: Final = "controller-revision-hash"
 
 
 def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
@@ -82,10 +80,9 @@ def deployment(owner: Object, sets: Sequence[Object]) -> list[Action]:
     name = f"{owner['metadata']['name']}-{digest}"
     wanted = owner["spec"].get("replicas", 1)
     current = next((one for one in mine if one["metadata"]["name"] == name), None)
-    newest = max(map(_revision_number, mine), default=0)
     if current is None:
-        return [Create(_replica_set_of(owner, name, digest, wanted, newest + 1))]
-    actions = _numbered(owner, current, newest, [_revision_number(one) for one in mine].count(newest) == 1)
+        return [Create(_replica_set_of(owner, name, digest, wanted))]
+    actions: list[Action] = []
     if current["spec"].get("replicas") != wanted:
         actions.append(Patch(REPLICA_SETS, current, {"spec": {"replicas": wanted}}))
     ready = (current.get("status") or {}).get("readyReplicas", 0)
@@ -111,18 +108,6 @@ def deployment(owner: Object, sets: Sequence[Object]) -> list[Action]:
     )
 
 
-def _revision_number(item: Object) -> int:
-    return int((item["metadata"].get("annotations") or {}).get(REVISION, "0"))
-
-
-def _numbered(owner: Object, current: Object, newest: int, is_one: bool) -> list[Action]:
-    """A template that is used again gets the next number; the Deployment shows the number of its template."""
-    number = newest if is_one and newest and _revision_number(current) == newest else newest + 1
-    patch = {"metadata": {"annotations": {REVISION: str(number)}}}
-    pairs = ((REPLICA_SETS, current), (DEPLOYMENTS, owner))
-    return [Patch(resource, item, patch) for resource, item in pairs if _revision_number(item) != number]
-
-
 def _conditions(name: str, wanted: int, ready: int, updated: int) -> list[Object]:
     """Whether enough pods are there, and whether the newest template has come through."""
     is_enough = ready >= wanted - wanted // 4
@@ -143,14 +128,13 @@ def _conditions(name: str, wanted: int, ready: int, updated: int) -> list[Object
     return [available, progressing]
 
 
-def _replica_set_of(owner: Object, name: str, digest: str, replicas: int, number: int) -> Object:
+def _replica_set_of(owner: Object, name: str, digest: str, replicas: int) -> Object:
     template = owner["spec"]["template"]
     labels = {**(template["metadata"].get("labels") or {}), "pod-template-hash": digest}
     template = {**template, "metadata": {**template["metadata"], "labels": labels}}
     selector = owner["spec"]["selector"]
     selector = {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), "pod-template-hash": digest}}
-    metadata = {"labels": labels, "annotations": {REVISION: str(number)}}
-    body = {"metadata": metadata, "spec": {"replicas": replicas, "selector": selector, "template": template}}
+    body = {"metadata": {"labels": labels}, "spec": {"replicas": replicas, "selector": selector, "template": template}}
     return child(owner, REPLICA_SETS, {"name": name}, body)
 
 
@@ -208,7 +192,7 @@ def _replaced(owner: Object, pods: Sequence[Object], may_go: Sequence[Object]) -
 
 def _revision_of(pod: Object, default: str) -> str:
     labels: Object = pod["metadata"].get("labels") or {}
-    return str(labels.get(REVISION_LABEL, default))
+    return str(labels.get(_REVISION_LABEL, default))
 
 
 def _number(name: str) -> int:
@@ -222,7 +206,7 @@ def _stateful_pod(owner: Object, number: int) -> Object:
     labels = {
         "statefulset.kubernetes.io/pod-name": name,
         "apps.kubernetes.io/pod-index": str(number),
-        REVISION_LABEL: template_hash(owner["spec"]["template"]),
+        _REVISION_LABEL: template_hash(owner["spec"]["template"]),
     }
     pod["metadata"].setdefault("labels", {}).update(labels)
     pod["spec"] = {**pod["spec"], "hostname": name, "subdomain": owner["spec"].get("serviceName", "")}
@@ -276,7 +260,7 @@ def _daemon_pod(owner: Object, node: str) -> Object:
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in _TOLERATED]
     tolerations = [*(pod["spec"].get("tolerations") or ()), *added]
     pod["spec"] = {**pod["spec"], "affinity": affinity, "tolerations": tolerations}
-    pod["metadata"].setdefault("labels", {})[REVISION_LABEL] = template_hash(owner["spec"]["template"])
+    pod["metadata"].setdefault("labels", {})[_REVISION_LABEL] = template_hash(owner["spec"]["template"])
     return pod
 
 

@@ -1,22 +1,27 @@
-"""Promises of clusters.embedded.embedded_control_plane: TLS, accounts, a clock, a state that can be kept."""
+"""Promises of clusters.embedded.embedded_control_plane: a clock, a state that can be kept, pods that make no sense."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from clusters.api.api_client import ApiClient, ApiError
-from clusters.api.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
+from clusters.api.api_client import ApiClient
+from clusters.api.resources import CONFIG_MAPS, NODES, PODS
 from clusters.api.waiting import eventually
 from clusters.clock import Clock
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
+from clusters.embedded.scheduling.configuration import API_VERSION, KIND
 from clusters.provider import ClusterError
+
+Make = Callable[..., EmbeddedControlPlane]
+MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
 
 
 @pytest.fixture
-async def make(tmp_path: Path) -> AsyncIterator[Callable[..., EmbeddedControlPlane]]:
+async def make(tmp_path: Path) -> AsyncIterator[Make]:
     """Makes control planes that work in folders of their own, and ends them."""
     made: list[EmbeddedControlPlane] = []
 
@@ -31,87 +36,25 @@ async def make(tmp_path: Path) -> AsyncIterator[Callable[..., EmbeddedControlPla
         await control_plane.stop()
 
 
-Make = Callable[..., EmbeddedControlPlane]
-
-
-async def there(api: ApiClient, resource: Resource, name: str, namespace: str) -> bool:
-    """Is that object there?"""
-    try:
-        await api.get(resource, name, namespace)
-    except ApiError:
-        return False
-    return True
-
-
-async def test_a_new_namespace_is_furnished(make: Make) -> None:
-    """By controllers, and a pod can come then."""
-    control_plane = make()
-    await control_plane.start()
-    async with ApiClient.from_kubeconfig(control_plane.kubeconfig) as api:
-        await api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}})
-        await eventually(lambda: there(api, SERVICE_ACCOUNTS, "default", "mine"), bool, "the account is there")
-        await eventually(lambda: there(api, CONFIG_MAPS, "kube-root-ca.crt", "mine"), bool, "the certificate is there")
-        spec = {"containers": [{"name": "c", "image": "i"}]}
-        await api.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}, "mine")
-
-
-async def test_an_account_has_its_rights_and_nothing_more(make: Make, tmp_path: Path) -> None:
-    """The kubeconfigs of an account and of a kubelet give only the rights of that user."""
-    control_plane = make()
-    await control_plane.start(controllers=False)
-    path = await control_plane.token_kubeconfig(tmp_path / "account", "default", "default")
-    async with ApiClient.from_kubeconfig(path) as account:
-        with pytest.raises(ApiError, match="system:serviceaccount:default:default"):
-            await account.list(PODS)
-    async with ApiClient.from_kubeconfig(control_plane.kubelet_kubeconfig("n")) as kubelet:
-        assert await kubelet.list(PODS) == []
-        with pytest.raises(ApiError, match='User "system:node:n" cannot list'):
-            await kubelet.list(NAMESPACES)
-
-
-async def test_a_token_that_is_bound_to_a_pod_dies_with_it(make: Make, tmp_path: Path) -> None:
-    """While the pod lives, the API server knows from the token on which node it is."""
-    control_plane = make()
-    await control_plane.start(controllers=False)
-    async with ApiClient.from_kubeconfig(control_plane.kubeconfig) as api:
-        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}}
-        await api.create({"apiVersion": "v1", "kind": "Pod", **pod})
-        path = await control_plane.token_kubeconfig(tmp_path / "account", "default", "default", "p")
-        async with ApiClient.from_kubeconfig(path) as account:
-            answer = await account.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body={})
-            await api.delete(PODS, "p", "default", grace_seconds=0)
-            with pytest.raises(ApiError, match="401"):
-                await account.list(PODS)
-    assert answer["status"]["userInfo"]["extra"]["authentication.kubernetes.io/node-name"] == ["n"]
-
-
-async def test_its_clock_is_the_one_it_is_given(make: Make) -> None:
-    """New objects have that time."""
-    clock = Clock(1e7)
-    control_plane = make(clock)
-    began = clock.now()
-    await control_plane.start(controllers=False)
-    async with ApiClient.from_kubeconfig(control_plane.kubeconfig) as api:
-        made = await api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
-    assert made["metadata"]["creationTimestamp"] > began.isoformat()
-
-
 async def test_the_next_one_goes_on(make: Make, tmp_path: Path) -> None:
-    """From the state that the one before has left."""
-    state = tmp_path / "state"
-    first = make(state=state)
+    """A control plane goes on from the state that the one before has left; objects have the time of its clock."""
+    clock = Clock(1e7)
+    first = make(clock, tmp_path / "state")
+    began = clock.now()
     await first.start(controllers=False)
+    assert first.url.startswith("https://127.0.0.1:")
     async with ApiClient.from_kubeconfig(first.kubeconfig) as api:
-        made = await api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
+        made = await api.create(MAP)
     await first.stop()
-    second = make(state=state)
+    second = make(state=tmp_path / "state")
     await second.start(controllers=False)
     async with ApiClient.from_kubeconfig(second.kubeconfig) as api:
         assert await api.get(CONFIG_MAPS, "c", "default") == made
+    assert made["metadata"]["creationTimestamp"] > began.isoformat()
 
 
 async def test_a_broken_state_is_an_error_and_stays(make: Make, tmp_path: Path) -> None:
-    """A user that has broken it may want to mend it."""
+    """A state that cannot be read is left for the user to repair."""
     state = tmp_path / "state"
     state.write_text("{broken")
     control_plane = make(state=state)
@@ -121,17 +64,32 @@ async def test_a_broken_state_is_an_error_and_stays(make: Make, tmp_path: Path) 
     assert state.read_text() == "{broken"
 
 
-async def test_a_restarted_server_has_its_objects_and_no_history(make: Make) -> None:
-    """At the same place."""
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    """A pod of one container."""
+    containers = [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+async def test_a_senseless_pod_stops_no_other(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    """The pod after one with an unknown operator is bound, and the log names its wishes that are not imitated."""
     control_plane = make()
     await control_plane.start(controllers=False)
-    url = control_plane.url
+    term = {"matchExpressions": [{"key": "a", "operator": "Near", "values": ["b"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": {"pods": "9"}}}
     async with ApiClient.from_kubeconfig(control_plane.kubeconfig) as api:
-        await api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
-        await control_plane.restart_api_server()
-        assert control_plane.url == url
-        assert await there(api, CONFIG_MAPS, "c", "default")
-        with pytest.raises(ApiError, match="too old"):
-            await api.request(
-                "GET", CONFIG_MAPS.path(), params={"resourceVersion": "2", "resourceVersionMatch": "Exact"}
-            )
+        await api.create(node)
+        await api.patch(NODES, "n", {"spec": {"taints": None}})
+        await control_plane.start_scheduler({"apiVersion": API_VERSION, "kind": KIND})
+        await api.create(pod("broken", affinity=affinity))
+        await api.create(pod("good"))
+
+        async def look() -> dict[str, str]:
+            return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in await api.list(PODS)}
+
+        await eventually(look, lambda found: found == {"broken": "", "good": "n"}, "the good pod alone is bound")
+        broken = await eventually(
+            lambda: api.get(PODS, "broken", "default"), lambda one: "conditions" in one["status"], "a reason is given"
+        )
+    assert "'Near'" in broken["status"]["conditions"][0]["message"]
+    assert "fields=['hostPort']" in caplog.text

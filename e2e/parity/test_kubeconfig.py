@@ -19,6 +19,8 @@ import trustme
 import yaml
 from aiohttp import web
 
+from clusters.controlplane.binaries import Binaries
+
 _INSPECT: Final = Path(sys.executable).parent / "kubectl-inspect-gpushare"
 _SECONDS: Final = 60
 _PLUGIN: Final = {
@@ -49,88 +51,37 @@ _CASES: Final[Mapping[str, tuple[Any, Any]]] = {
     "token": (_TOKEN, {}),
     "token file": ({"tokenFile": "token"}, {}),
     "token and its file": ({"token": "t", "tokenFile": "token"}, {}),
-    "token file missing": ({"tokenFile": "missing"}, {}),
     "token beside a missing file": ({"token": "t", "tokenFile": "missing"}, {}),
-    "token file empty": ({"tokenFile": "empty"}, {}),
-    "token beside an empty file": ({"token": "t", "tokenFile": "empty"}, {}),
     "password": ({"username": "u", "password": "p"}, {}),
-    "password empty": ({"username": "u"}, {}),
     "password and token": ({"username": "u", "password": "p", "token": "t"}, {}),
     "certificate": (_CERTIFICATE, {}),
     "certificate as data": ({"client-certificate-data": "<client.pem>", "client-key-data": "<client.key>"}, {}),
     "certificate and token": (_CERTIFICATE | _TOKEN, {}),
-    "certificate alone": ({"client-certificate": "client.pem"}, {}),
-    "key alone": ({"client-key": "client.key"}, {}),
     "as": (_TOKEN | {"as": "jane"}, {}),
     "as all": (_TOKEN | {"as": "j", "as-uid": "1", "as-groups": ["a", "b"], "as-user-extra": {"s/x": ["v", "w"]}}, {}),
-    "as groups alone": (_TOKEN | {"as-groups": ["a"]}, {}),
     "plugin": ({"exec": _PLUGIN}, {}),
-    "plugin and token": ({"exec": _PLUGIN, "token": "t"}, {}),
-    "plugin and token file": ({"exec": _PLUGIN, "tokenFile": "token"}, {}),
-    "plugin and password": ({"exec": _PLUGIN, "username": "u", "password": "p"}, {}),
-    "plugin and certificate": ({"exec": _PLUGIN} | _CERTIFICATE, {}),
-    "plugin and as": ({"exec": _PLUGIN, "as": "jane"}, {}),
-    "plugin of another version": ({"exec": _PLUGIN | {"apiVersion": "client.authentication.k8s.io/v9"}}, {}),
     "plugin missing": ({"exec": _PLUGIN | {"command": "./no-such-login"}}, {}),
     "plugin of v1beta1": (_says({**_status(token="t"), "apiVersion": f"{_V1}beta1"}, apiVersion=f"{_V1}beta1"), {}),
-    "plugin of v1alpha1": (_says({**_status(token="t"), "apiVersion": f"{_V1}alpha1"}, apiVersion=f"{_V1}alpha1"), {}),
     "plugin without a mode": (_says(_status(token="t"), interactiveMode=None), {}),
-    "plugin of v1beta1 without a mode": (
-        _says({**_status(token="t"), "apiVersion": f"{_V1}beta1"}, apiVersion=f"{_V1}beta1", interactiveMode=None), {},
-    ),
     "plugin that needs a terminal": (_says(_status(token="t"), interactiveMode="Always"), {}),
-    "plugin without a version": (_says(_status(token="t"), apiVersion=None), {}),
-    "plugin without a command": (_says(_status(token="t"), command=None), {}),
     "plugin answers a token": (_says(_status(token="t")), {}),
     "plugin answers no JSON": (_says("token"), {}),
-    "plugin answers nothing": (_says(""), {}),
-    "plugin answers null": (_says("null"), {}),
-    "plugin answers a list": (_says([]), {}),
-    "plugin answers no status": (_says({"apiVersion": _V1, "kind": "ExecCredential"}), {}),
-    "plugin answers an empty status": (_says(_status()), {}),
     "plugin answers an empty token": (_says(_status(token="")), {}),
-    "plugin answers a number": (_says(_status(token=7)), {}),
-    "plugin answers another version": (_says({**_status(token="t"), "apiVersion": f"{_V1}beta1"}), {}),
-    "plugin answers no version": (_says({"kind": "ExecCredential", "status": {"token": "t"}}), {}),
-    "plugin answers another kind": (_says({**_status(token="t"), "kind": "Other"}), {}),
-    "plugin answers no kind": (_says({"apiVersion": _V1, "status": {"token": "t"}}), {}),
-    "plugin answers a token that ended": (_says(_status(token="t", expirationTimestamp="2020-01-01T00:00:00Z")), {}),
-    "plugin answers a token with a line feed": (_says(_status(token="t\n")), {}),
     "plugin answers YAML": (_says(f"apiVersion: {_V1}\nkind: ExecCredential\nstatus: {{token: t}}\n"), {}),
-    "plugin fails": ({"exec": _PLUGIN | {"command": "/bin/false"}}, {}),
-    "plugin with variables": (
-        {"exec": _PLUGIN | {
-            "command": "/bin/sh", "env": [{"name": "A", "value": "t"}, {"name": "A", "value": "u"}],
-            "args": ["-c", f'printf "%s\\n" "apiVersion: {_V1}" "kind: ExecCredential" "status: {{token: $A}}"'],
-        }}, {},
-    ),
     "auth provider": ({"auth-provider": {"name": "gcp"}}, {}),
-    "token with a line feed": ({"token": "t\n"}, {}),
-    "token as a number": ({"token": 7}, {}),
     "unknown fields": (_TOKEN | {"odd": 1}, {"odd": 1}),
     "authority as data": (_TOKEN, {"certificate-authority": None, "certificate-authority-data": "<ca.pem>"}),
     "authority of another": (_TOKEN, {"certificate-authority": "other.pem"}),
-    "authority missing": (_TOKEN, {"certificate-authority": "missing"}),
     "authority unknown": (_TOKEN, {"certificate-authority": None}),
     "insecure": (_TOKEN, {"certificate-authority": None, "insecure-skip-tls-verify": True}),
     "insecure and authority": (_TOKEN, {"insecure-skip-tls-verify": True}),
-    "insecure as a text": (_TOKEN, {"certificate-authority": None, "insecure-skip-tls-verify": "true"}),
     "server name": (_TOKEN, {"tls-server-name": "api.example"}),
     "server name of another": (_TOKEN, {"tls-server-name": "other.example"}),
     "server with a path": (_TOKEN, {"server": "{url}/k8s/clusters/c"}),
-    "server with a slash": (_TOKEN, {"server": "{url}/"}),
     "server without a scheme": (_TOKEN, {"server": "{name}"}),
     "server in plain HTTP": ({}, {"server": "http://{plain}", "certificate-authority": None}),
-    "server in plain HTTP, no scheme": ({}, {"server": "{plain}", "certificate-authority": None}),
-    "no server": (_TOKEN, {"server": ""}),
-    "proxy of a strange kind": (_TOKEN, {"proxy-url": "ftp://127.0.0.1:1"}),
     "proxy that is away": (_TOKEN, {"proxy-url": "http://127.0.0.1:1"}),
-    "proxy of socks5 that is away": (_TOKEN, {"proxy-url": "socks5://127.0.0.1:1"}),
-    "authority twice": (_TOKEN, {"certificate-authority": "other.pem", "certificate-authority-data": "<ca.pem>"}),
     "authority among others": (_TOKEN, {"certificate-authority": "bundle.pem"}),
-    "compression disabled": (_TOKEN, {"disable-compression": True}),
-    "uid alone": (_TOKEN | {"as-uid": "1"}, {}),
-    "plugin for one cluster": ({"exec": _PLUGIN | {"provideClusterInfo": True}}, {}),
     "plugin answers a certificate": ({"exec": _PLUGIN | {"command": "./certificate"}}, {}),
 }  # fmt: skip
 
@@ -242,17 +193,17 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         await runner.cleanup()
 
 
-async def both(site: Site, kubectl: Path, kubeconfig: str) -> tuple[Any, Any]:
+async def both(site: Site, binaries: Binaries, kubeconfig: str) -> tuple[Any, Any]:
     """The request of kubectl, and that of ``kubectl inspect gpushare``."""
-    theirs = await site.ask([kubectl, "get", "--raw", "/api/v1/nodes", "--request-timeout=20s"], kubeconfig)
+    theirs = await site.ask([binaries["kubectl"], "get", "--raw", "/api/v1/nodes", "--request-timeout=20s"], kubeconfig)
     return theirs, await site.ask([_INSPECT, "--request-timeout=20s"], kubeconfig)
 
 
 @pytest.mark.parametrize("name", _CASES)
-async def test_each_field_is_obeyed_as_kubectl_obeys_it(site: Site, kubectl: Path, name: str) -> None:
+async def test_each_field_is_obeyed_as_kubectl_obeys_it(site: Site, binaries: Binaries, name: str) -> None:
     """Our program sends the path, login, impersonation, certificate and server name that kubectl sends, or both refuse."""
     user, cluster = _CASES[name]
-    theirs, ours = await both(site, kubectl, str(site.write("one", user, cluster)))
+    theirs, ours = await both(site, binaries, str(site.write("one", user, cluster)))
 
     assert ours == theirs
 
@@ -266,9 +217,7 @@ _FIRST, _SECOND = {"token": "of-the-first"}, {"token": "of-the-second"}
         (["first", "second"], {}, {}),
         (["second", "first"], {}, {}),
         (["missing", "first"], {}, {}),
-        (["blank", "second", "first"], {}, {}),
         (["first", "second"], {"current-context": ""}, {}),
-        (["first", "second"], {"current-context": None, "users": None}, {}),
         (
             ["first", "second"],
             {},
@@ -277,35 +226,26 @@ _FIRST, _SECOND = {"token": "of-the-first"}, {"token": "of-the-second"}
         (["first", "second"], {"users": [{"name": "second", "user": {"token": "of-another"}}]}, {}),
         (["first", "second"], {"current-context": "second", "users": [{"name": "second", "user": {"token": "x"}}]}, {}),
         (["first", "broken"], {}, {}),
-        (["folder", "first"], {}, {}),
         (["folder"], {}, {}),
         (["yaml"], {}, {}),
-        (["yaml with a byte order mark"], {}, {}),
-        (["yaml with line ends of Windows"], {}, {}),
         (
             ["first"],
             {"users": [{"name": "first", "user": {"token": "a"}}, {"name": "first", "user": {"token": "b"}}]},
             {},
         ),
-        (["first"], {"current-context": "absent"}, {}),
-        (["first"], {"contexts": [{"name": "first", "context": {"cluster": "absent", "user": "first"}}]}, {}),
         (["first"], {"contexts": [{"name": "first", "context": {"cluster": "first", "user": "absent"}}]}, {}),
-        (["first"], {"preferences": {"colors": True}, "extensions": [{"name": "x", "extension": {}}]}, {}),
     ],
 )
 async def test_files_are_merged_as_kubectl_merges_them(
-    site: Site, kubectl: Path, parts: list[str], first: dict[str, Any], second: dict[str, Any]
+    site: Site, binaries: Binaries, parts: list[str], first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     """The first file that has an entry or a current context counts; missing and empty files count for nothing."""
     site.write("first", _FIRST, {}, **first)
     site.write("second", _SECOND, {}, **second)
     plain = yaml.safe_dump(json.loads((site.folder / "first.json").read_text()))
     (site.folder / "yaml.json").write_text(plain)
-    (site.folder / "yaml with a byte order mark.json").write_text("\ufeff" + plain)
-    (site.folder / "yaml with line ends of Windows.json").write_text(plain.replace("\n", "\r\n"))
     (site.folder / "folder.json").mkdir(exist_ok=True)
-    (site.folder / "blank.json").write_text("")
     (site.folder / "broken.json").write_text("clusters: [")
-    theirs, ours = await both(site, kubectl, ":".join(str(site.folder / f"{part}.json") for part in parts))
+    theirs, ours = await both(site, binaries, ":".join(str(site.folder / f"{part}.json") for part in parts))
 
     assert ours == theirs

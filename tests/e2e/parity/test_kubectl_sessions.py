@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from e2e.kubectl.sessions import normalised
+from e2e.parity.kubectl_sessions import normalised
 
 _ENDED = (
     'I1128 16:14:00.272984   26599 reflector.go:664] "Warning: watch ended with error" '

@@ -1,1 +1,0 @@
-"""The columns of the tables that ``kubectl get`` asks the server for: ``columns`` are cells that many kinds share. No I/O."""
