@@ -7,8 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import pytest
-
 from gpushare.bounds import Bound
 from gpushare.serving.audience import Audience
 from gpushare.serving.http_connection import Answer, HttpRequest
@@ -65,17 +63,6 @@ async def test_each_piece_goes_to_all_that_listen() -> None:
         await until(lambda: len(application.audience) == 1)
         application.audience.send(b"fourth\n")
         assert await one.reader.readline() == b"fourth\n"
-
-
-async def test_a_full_audience_is_seen_before_one_joins() -> None:
-    """A place that is left is free again."""
-    async with serving() as (application, _, url), client(url) as one, client(url) as other:
-        await ask(one)
-        assert not application.audience.is_full
-        await ask(other)
-        assert application.audience.is_full
-        one.writer.close()
-        await until(lambda: not application.audience.is_full)
 
 
 async def test_requests_behind_an_endless_one_are_not_answered() -> None:
@@ -157,14 +144,3 @@ async def test_the_end_of_the_server_ends_them() -> None:
         await asyncio.wait_for(edge.stop(), 300)
         assert await one.reader.read() == b"first\n"
         assert len(application.audience) == 0
-
-
-@pytest.mark.parametrize(
-    ("url", "query"), [(b"/a?q=x%20y&b", "q=x%20y&b"), (b"/a", ""), (b"/a?", ""), (b"http://h/a?b", "b")]
-)
-async def test_an_application_sees_the_query(url: bytes, query: str) -> None:
-    """As it was sent, without its question mark."""
-    async with serving() as (application, _, address), client(address) as one:
-        await ask(one, url)
-
-    assert [(request.path, request.query) for request in application.came] == [("/a", query)]
