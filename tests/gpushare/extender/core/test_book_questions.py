@@ -189,11 +189,6 @@ def test_a_refusal_of_a_node_is_known(book: Book) -> None:
     assert (book.refusal_of("huge"), book.snapshot().nodes["huge"].refusal) == (CARDS_OF_A_NODE.refusal,) * 2
 
 
-def test_restores_are_counted(book: Book) -> None:
-    """An audit settles nothing over one."""
-    assert [book.restart_history(), book.restart_history(), book.restores] == [None, None, 2]
-
-
 def test_answers_follow_the_bookings() -> None:
     """As many requests are kept as was asked for."""
     book = Book(most_requests=1)
@@ -228,15 +223,6 @@ def test_pods_with_units_are_counted(book: Book) -> None:
     assert book.booked_pods() == (2, 1)
     book.set_pod(pod("3", on="n", card=0))
     assert book.booked_pods() == (3, 0)
-
-
-def test_what_was_read_of_a_node_does_not_change(book: Book) -> None:
-    """Each state of a node is a value; the book holds another one after a change."""
-    before = book.snapshot().nodes["n"]
-    book.assume("n", booking("a", 3, 0))
-
-    assert before.devices[0].used == 0
-    assert book.snapshot().nodes["n"].devices[0].used == 3
 
 
 def test_pending_pods_are_known_until_they_are_bound_or_gone(book: Book) -> None:

@@ -129,20 +129,6 @@ async def test_a_node_that_loses_cards_is_judged_again() -> None:
     assert unplaced == 4
 
 
-async def test_a_pod_with_some_of_its_cards_is_reported() -> None:
-    """The card that it is on is booked, the one that it should move to is not there."""
-    stage = Stage(pod("moves", IDX="0", REPAIR="7"))
-    stage.nodes = [node(2)]
-    stage.watches = [[event("MODIFIED", node(2))]]
-    async with following(stage) as book:
-        await until(stage.notes)
-        used = book.snapshot().nodes["n"].used
-
-    ((_, note),) = stage.notes()
-    assert note.endswith("annotations name card 7, but node n has the cards [0, 1]: what else they name is booked")
-    assert used == 4
-
-
 async def test_an_entry_that_declares_no_card_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """An entry that declares no card is logged once and not with each change of the ConfigMap. Another entry is logged again."""
     stage = Stage()
