@@ -82,6 +82,38 @@ async def test_the_page_is_one_file_that_allows_itself_alone() -> None:
     assert "{{" not in answer.text
 
 
+async def test_the_page_has_all_without_its_script() -> None:
+    """Numbers, nodes and waiting pods are in what the server writes, by the filter of the address."""
+    async with extender() as one:
+        one.run_pod("p", 6, "n1", 1)
+        one.refuse("waits", 30, "n1", "n2")
+        everything = (await one.http.get(PAGE)).text
+        found = (await one.http.get(f"{PAGE}?q=p4&show=attention")).text
+
+    assert '<dd class="number" id="booked">6 GiB</dd>' in everything
+    assert "default/waits" in everything
+    assert "no GPU of the node is large enough" in everything
+    assert [name in everything for name in ('data-node="n1"', 'data-node="n2"')] == [True, True]
+    rows = found.partition('id="rows"')[2].partition("</tbody>")[0]
+    assert ['data-node="n1"' in rows, 'data-node="n2"' in rows] == [False, True]
+    assert 'value="p4"' in found
+
+
+async def test_the_state_has_the_cards_as_inspect_has_them() -> None:
+    """Each card's index, booked and whole units, also if the state was asked for before."""
+    async with extender() as one:
+        await state(one)
+        one.run_pod("p", 6, "n1", 1)
+        one.run_pod("over", 20, "n1", 0)
+        inspected = (await one.http.get("/gpushare-scheduler/inspect")).json()["nodes"]
+        shown = await state(one)
+
+    assert [
+        (name, [tuple(cards[at : at + 3]) for at in range(0, len(cards), 5)]) for name, _, cards, *_ in shown["nodes"]
+    ] == [(node["name"], [(dev["id"], dev["usedGPU"], dev["totalGPU"]) for dev in node["devs"]]) for node in inspected]
+    assert (shown["numbers"]["sick"], shown["numbers"]["over_booked"]) == (1, 1)
+
+
 async def test_a_viewer_gets_each_change() -> None:
     """First the version that the changes begin with, then what differs, with the version that it differs from."""
     async with extender() as one:
@@ -168,6 +200,24 @@ async def test_the_page_only_reads(path: str) -> None:
 
     assert [answer.status_code for answer in answers] == [405, 405, 405]
     assert (head.status_code, head.content) == (200, b"")
+
+
+async def test_without_the_page_its_paths_are_not_there() -> None:
+    """404, as with any path that is none."""
+    async with extender(has_page=False) as one:
+        answers = [await one.http.get(f"{PAGE}{path}") for path in ("", "/", "/state", "/events")]
+
+    assert [answer.status_code for answer in answers] == [404] * 4
+
+
+async def test_before_the_first_list_the_page_says_so() -> None:
+    """Nothing is shown as if it were the cluster."""
+    async with extender() as one:
+        one.ready = False
+        text, shown = (await one.http.get(PAGE)).text, await state(one)
+
+    assert "The extender has not read the cluster yet." in text
+    assert (shown["extender"]["ready"], shown["nodes"]) == (False, [])
 
 
 async def test_a_page_that_cannot_be_made_ends_nothing(
