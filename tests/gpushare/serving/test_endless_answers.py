@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from gpushare.bounds import Bound
 from gpushare.serving.audience import Audience
 from gpushare.serving.http_connection import Answer, HttpRequest
-from gpushare.serving.http_edge import HttpEdge, Limits, listen
+from gpushare.serving.http_edge import HttpEdge, Limits
+from tests.gpushare.serving.edges import running
 from tests.gpushare.serving.test_http_edge import Client, client
 from tests.servers import until
 
@@ -35,13 +36,9 @@ class Broadcast:
 @contextlib.asynccontextmanager
 async def serving(limits: Limits = USUAL) -> AsyncIterator[tuple[Broadcast, HttpEdge, str]]:
     """On a free port of loopback."""
-    application, listener = Broadcast(), listen("127.0.0.1", 0)
-    edge = HttpEdge(application, listener, limits)
-    await edge.start()
-    try:
-        yield application, edge, f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        await edge.stop()
+    application = Broadcast()
+    async with running(application, limits) as (server, url):
+        yield application, server, url
 
 
 async def ask(one: Client, path: bytes = b"/endless", method: bytes = b"GET") -> bytes:
@@ -136,11 +133,8 @@ async def test_listeners_are_given_up_for_a_new_caller() -> None:
 
 async def test_the_end_of_the_server_ends_them() -> None:
     """At once: a client that listens does not hold up a shutdown."""
-    application, listener = Broadcast(), listen("127.0.0.1", 0)
-    edge = HttpEdge(application, listener, Limits(shutdown=600))
-    await edge.start()
-    async with client(f"http://127.0.0.1:{listener.getsockname()[1]}") as one:
+    async with serving(Limits(shutdown=600)) as (application, server, url), client(url) as one:
         await ask(one)
-        await asyncio.wait_for(edge.stop(), 300)
+        await asyncio.wait_for(server.stop(), 300)
         assert await one.reader.read() == b"first\n"
         assert len(application.audience) == 0

@@ -16,9 +16,9 @@ from clusters.api.connection import TransportError
 from gpushare.bounds import Bound
 from gpushare.errors import UsageError
 from gpushare.serving.http_connection import Answer, HttpRequest
-from gpushare.serving.http_edge import HttpEdge, Limits, listen, load_tls
+from gpushare.serving.http_edge import Limits, load_tls
 from gpushare.settings import TlsFiles
-from tests.gpushare.serving.edges import edge
+from tests.gpushare.serving.edges import edge, running
 from tests.servers import Caller, until
 
 
@@ -268,14 +268,11 @@ async def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
 
 async def test_the_end_finishes_a_large_answer() -> None:
     """The end of the server finishes a large answer, and then ends the connection, though it was to be kept."""
-    listener = listen("127.0.0.1", 0)
-    running = HttpEdge(Application(), listener, Limits(shutdown=1000))
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    await running.start()
-    async with client(url) as one, asyncio.timeout(300):
+    limits = Limits(shutdown=1000)
+    async with running(Application(), limits) as (server, url), client(url) as one, asyncio.timeout(300):
         await one.send(b"GET /large HTTP/1.1\r\n\r\n")
         head = await one.reader.readuntil(b"\r\n\r\n")
-        stopping = asyncio.create_task(running.stop())
+        stopping = asyncio.create_task(server.stop())
         assert (b"connection: close" in head, len(await one.reader.read())) == (False, 50_000_000)
         await stopping
 
@@ -316,14 +313,10 @@ async def test_a_caller_that_waits_for_us_is_not_closed() -> None:
 async def test_the_end_finishes_what_is_under_way() -> None:
     """A bind is answered, an idle connection closed, a new one refused."""
     application = Application()
-    listener = listen("127.0.0.1", 0)
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    running = HttpEdge(application, listener)
-    await running.start()
-    async with client(url) as idle, client(url) as one:
+    async with running(application) as (server, url), client(url) as idle, client(url) as one:
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
         await until(lambda: bool(application.came))
-        stopping = asyncio.create_task(running.stop())
+        stopping = asyncio.create_task(server.stop())
         assert await idle.is_closed()
         with pytest.raises(ConnectionError):
             async with client(url):

@@ -22,8 +22,9 @@ import pytest
 
 from gpushare.bounds import Bound
 from gpushare.serving.http_connection import Answer, HttpConnection
-from gpushare.serving.http_edge import HttpEdge, Limits, listen, load_tls
+from gpushare.serving.http_edge import HttpEdge, Limits, load_tls
 from gpushare.serving.open_connections import Connections
+from tests.gpushare.serving.edges import running
 from tests.gpushare.serving.test_http_edge import Application, Authority, Client, client
 from tests.servers import until
 
@@ -52,15 +53,12 @@ class Served:
 @contextlib.asynccontextmanager
 async def serving(limits: Limits = USUAL, tls: ssl.SSLContext | None = None) -> AsyncIterator[Served]:
     """On a free port of loopback."""
-    application, listener = Application(), listen("127.0.0.1", 0)
-    edge = HttpEdge(application, listener, limits)
-    url = f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
-    await edge.start(tls)
-    try:
-        yield Served(edge, application, url)
-    finally:
-        application.release.set()
-        await edge.stop()
+    application = Application()
+    async with running(application, limits, tls) as (server, url):
+        try:
+            yield Served(server, application, url)
+        finally:
+            application.release.set()
 
 
 def budget(most: int) -> Limits:

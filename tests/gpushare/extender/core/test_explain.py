@@ -7,6 +7,7 @@ import pytest
 from gpushare import wire
 from gpushare.extender.core import explain as module
 from gpushare.extender.core.explain import (
+    CARD_NOT_WISHED,
     CARD_OF_OTHERS,
     NO_PREEMPTION,
     STATE_DELETING,
@@ -69,32 +70,18 @@ def test_a_node_that_fits_comes_before_a_larger_one() -> None:
     assert [node["name"] for node in explain(asked, Snapshot(nodes), {}, nodes)["nodes"]] == ["wished", "large"]
 
 
-def test_wishes_are_shown_by_the_names_of_their_annotations() -> None:
-    """The explanation shows wishes by the names of their annotations, and compares each card with them."""
-    wishes = Wishes(models=(" tesla t4 ",), uuids=frozenset({"gpu-a"}), group="ns/g")
-    found = explain(Question(Request(2, wishes=wishes), home={"free": frozenset({1})}), CLUSTER, {}, ["free"])
-
-    assert found["request"] == {
-        "units": 2,
-        "slots": 1,
-        "policy": "binpack",
-        "priority": 0,
-        "wishes": {
-            "gpushare.aliyun.com/card-model": ["tesla t4"],
-            "gpushare.aliyun.com/card-uuid": ["gpu-a"],
-            "gpushare.aliyun.com/same-card": "g",
-        },
-    }
-    assert [card["reason"] for card in found["nodes"][0]["cards"]] == [
-        "not where the pods are that it shares a GPU with",
-        "not one that the pod wishes for",
-    ]
-
-
 @pytest.mark.parametrize(
     ("wishes", "shown"),
     [
         (Wishes(), {}),
+        (
+            Wishes(models=(" tesla t4 ",), uuids=frozenset({"gpu-a"}), group="ns/g"),
+            {
+                "gpushare.aliyun.com/card-model": ["tesla t4"],
+                "gpushare.aliyun.com/card-uuid": ["gpu-a"],
+                "gpushare.aliyun.com/same-card": "g",
+            },
+        ),
         (Wishes(banned_models=(" t4 ", " a100 ")), {"gpushare.aliyun.com/card-model-not": ["t4", "a100"]}),
         (Wishes(banned_uuids=frozenset("ba")), {"gpushare.aliyun.com/card-uuid-not": ["a", "b"]}),
         (Wishes(split=(4, 2)), {"gpushare.aliyun.com/split": [4, 2]}),
@@ -102,8 +89,10 @@ def test_wishes_are_shown_by_the_names_of_their_annotations() -> None:
     ],
 )
 def test_each_wish_is_shown_as_it_is_written(wishes: Wishes, shown: dict[str, object]) -> None:
-    """Lists in one order; a wish that the pod does not have is left out."""
-    assert describe_request(Question(Request(6, wishes=wishes)))["wishes"] == shown
+    """By the names of the annotations, lists in one order; a wish that the pod does not have is left out."""
+    described = {"units": 6, "slots": 1, "policy": "binpack", "wishes": shown}
+
+    assert describe_request(Question(Request(6, wishes=wishes))) == described
 
 
 def test_slots_are_shown_if_they_are_counted() -> None:
@@ -126,6 +115,15 @@ def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
     )
     assert card_reason(FREE.devices[0], FREE, Question(Request(18, wishes=split))) == "too full"
     assert card_reason(FULL.devices[1], FULL, Question(Request(18, wishes=split))) == ""
+
+
+def test_a_card_that_is_not_wished_for_is_named_as_such() -> None:
+    """By its UUID, in whatever case it is written; before where the pods of the group are."""
+    asked = Question(Request(2, wishes=Wishes(uuids=frozenset({"gpu-a"}))), home={"free": frozenset({1})})
+    found = explain(asked, CLUSTER, {}, ["free"], 7)
+
+    assert found["request"]["priority"] == 7
+    assert [card["reason"] for card in found["nodes"][0]["cards"]] == [CARD_OF_OTHERS, CARD_NOT_WISHED]
 
 
 def test_a_card_is_where_the_pods_of_the_group_are() -> None:

@@ -212,20 +212,6 @@ async def test_an_ignored_change_is_an_event_of_its_own() -> None:
     assert all(body["message"].startswith("later changes of its annotations") for body in ignored)
 
 
-async def test_a_fault_that_ended_before_its_report_is_not_reported() -> None:
-    """A fault that ended before its report is not reported."""
-    api = ScriptedApi(lambda call: Answer({}, 201))
-    async with telling(api) as odd, asyncio.TaskGroup() as group:
-        odd.note(POD, "one")
-        odd.note(POD, None)
-        odd.note(OTHER, "two")
-        running = group.create_task(odd.run())
-        await until(lambda: api.calls)
-        running.cancel()
-
-    assert [name for name, _ in notes_of(api)] == ["q"]
-
-
 async def test_a_report_that_was_not_written_is_written_again() -> None:
     """After a while, and the others first; what it does not want is not."""
     answers: list[Answer | str] = [
@@ -280,13 +266,3 @@ async def test_the_log_has_faults_for_which_no_event_has_room(caplog: pytest.Log
 
     assert notes_of(api)[-1][0] == "p"
     assert len(caplog.records) == 601
-
-
-async def test_without_events_the_log_alone_has_it(caplog: pytest.LogCaptureFixture) -> None:
-    """The line has the pod, its uid and the problem."""
-    caplog.set_level(logging.WARNING)
-    odd = OddPods()
-    odd.note(POD, "one")
-    await odd.run()
-
-    assert [record.getMessage() for record in caplog.records] == ["odd pod=team/p uid=u1 problem=one"]
