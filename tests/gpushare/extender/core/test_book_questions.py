@@ -189,6 +189,11 @@ def test_a_refusal_of_a_node_is_known(book: Book) -> None:
     assert (book.refusal_of("huge"), book.snapshot().nodes["huge"].refusal) == (CARDS_OF_A_NODE.refusal,) * 2
 
 
+def test_restores_are_counted(book: Book) -> None:
+    """An audit settles nothing over one."""
+    assert [book.restart_history(), book.restart_history(), book.restores] == [None, None, 2]
+
+
 def test_answers_follow_the_bookings() -> None:
     """As many requests are kept as was asked for."""
     book = Book(most_requests=1)

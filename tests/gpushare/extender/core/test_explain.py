@@ -51,7 +51,7 @@ def test_every_card_shows_its_room_the_request_and_the_reason() -> None:
     assert (full["name"], "lastReason" in full, "preemption" in full) == ("full", False, False)
     unknown = wire.REASON_UNKNOWN_NODE
     assert gone == {"name": "gone", "fits": False, "reason": unknown, "lastReason": unknown, "cards": []}
-    assert found["nodesLeftOut"] == 0
+    assert (found["nodesLeftOut"], found["request"]["priority"]) == (0, 0)
 
 
 def test_refused_nodes_with_most_room_come_first() -> None:
@@ -115,6 +115,7 @@ def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
     )
     assert card_reason(FREE.devices[0], FREE, Question(Request(18, wishes=split))) == "too full"
     assert card_reason(FULL.devices[1], FULL, Question(Request(18, wishes=split))) == ""
+    assert card_reason(FREE.devices[1], FREE, Question(Request(14, wishes=whole))) == ""
 
 
 def test_a_card_that_is_not_wished_for_is_named_as_such() -> None:
