@@ -28,7 +28,6 @@ from tests.gpushare.kube.scripted_api import (
     Watch,
     client_of,
     listen,
-    listing,
     status,
 )
 
@@ -133,20 +132,6 @@ async def test_write_that_must_come_later_is_the_callers_to_repeat() -> None:
 
     assert caught.value.retry_after_seconds == 7
     assert len(api.calls) == 1
-
-
-async def test_null_is_absent() -> None:
-    """Go sends null for empty maps and lists."""
-    pod = {"metadata": {"name": "p", "annotations": None, "labels": None}, "spec": {"containers": None}, "status": None}
-    async with listen(ScriptedApi(lambda call: listing("1", pod))) as url, client_of(url) as client:
-        (found,) = await client.list_pods()
-
-    assert found.metadata.annotations is None
-    async with (
-        listen(ScriptedApi(lambda call: Answer({"metadata": {}, "items": None}))) as url,
-        client_of(url) as client,
-    ):
-        assert await client.list_nodes() == []
 
 
 async def test_an_answer_that_is_no_object_is_an_error_with_its_path() -> None:
