@@ -35,6 +35,8 @@ class BookMachine(RuleBasedStateMachine):
         self.shown: dict[str, tuple[str, int]] = {}
         self.assumed: dict[tuple[str, str], int] = {}
         self.ended: set[str] = set()
+        # Bound by another extender, which no event has shown yet.
+        self.unseen: set[str] = set()
         self.audit: Round | None = None
         self.suspects: list[Suspect] = []
         self.listed: dict[str, tuple[str, int] | None] = {}
@@ -47,7 +49,7 @@ class BookMachine(RuleBasedStateMachine):
         uid = f"u{next(self.numbers)}"
         self.units[uid] = units
         self.api[uid] = None
-        self.book.set_pod(pod(uid, units, name=f"name-{len(uid) % 3}"))
+        self.book.set_pod(pod(uid, units))
 
     @precondition(lambda self: self.api)
     @rule(choice=st.integers(0, 99), where=st.sampled_from(["n", "m"]))
@@ -99,6 +101,15 @@ class BookMachine(RuleBasedStateMachine):
         self.book.set_pod(pod(uid, self.units[uid], on=place[0], card=card), has_gap=False)
 
     @precondition(lambda self: self.api)
+    @rule(choice=st.integers(0, 99), where=st.sampled_from(["n", "m"]))
+    def another_binds(self, choice: int, where: str) -> None:
+        """Another extender binds a pod, and its event comes later or is lost."""
+        uid = self.pick(choice, list(self.api))
+        if self.api[uid] is None and all(uid != one for one, _ in self.assumed):
+            self.api[uid] = (where, 0)
+            self.unseen.add(uid)
+
+    @precondition(lambda self: self.api)
     @rule(choice=st.integers(0, 99))
     def end_is_lost(self, choice: int) -> None:
         """The watch does not report the end of a pod that is bound and known; the next audit finds it."""
@@ -127,6 +138,7 @@ class BookMachine(RuleBasedStateMachine):
                 continue
             assert found.uid not in self.ended, "went back to what the book knew to be over"
             self.shown.pop(found.uid, None)
+            self.unseen.discard(found.uid)
             if found.uid not in self.listed:
                 self.ended.add(found.uid)
             elif (place := self.listed[found.uid]) is not None:
@@ -143,7 +155,7 @@ class BookMachine(RuleBasedStateMachine):
         if place is not None and finished:
             self.book.set_pod(pod(uid, self.units[uid], on=place[0], card=place[1], phase="Succeeded"))
         else:
-            self.book.remove_pod(ObjectMeta(name="any", namespace="default", uid=uid))
+            self.book.remove_pod(ObjectMeta(name=uid, namespace="default", uid=uid))
         self.ended.add(uid)
         self.shown.pop(uid, None)
         self.assumed = {key: card for key, card in self.assumed.items() if key[0] != uid}
@@ -167,6 +179,7 @@ class BookMachine(RuleBasedStateMachine):
 
     def show(self, uid: str) -> None:
         place = self.api[uid]
+        self.unseen.discard(uid)
         self.book.set_pod(self.seen(uid, place))
         if place is None:
             return
@@ -192,7 +205,8 @@ class BookMachine(RuleBasedStateMachine):
         """Safety: a card's book is never below what the API binds to it."""
         for name, cards in self.cards.items():
             for card, _ in enumerate(cards):
-                bound = sum(self.units[uid] for uid, place in self.api.items() if place == (name, card))
+                seen = {uid: place for uid, place in self.api.items() if uid not in self.unseen}
+                bound = sum(self.units[uid] for uid, place in seen.items() if place == (name, card))
 
                 assert self.book.snapshot().nodes[name].devices[card].used >= bound
 
