@@ -107,7 +107,7 @@ def test_slots_are_shown_if_they_are_counted() -> None:
 
 
 def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
-    """The smallest part of a split is the amount that a card must hold to be of use."""
+    """The smallest part of a split is the amount that a card must hold to be of use; no card of a refused node is."""
     whole, split = Wishes(whole=True), Wishes(split=(9, 6, 3))
 
     assert (
@@ -116,6 +116,8 @@ def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
     assert card_reason(FREE.devices[0], FREE, Question(Request(18, wishes=split))) == "too full"
     assert card_reason(FULL.devices[1], FULL, Question(Request(18, wishes=split))) == ""
     assert card_reason(FREE.devices[1], FREE, Question(Request(14, wishes=whole))) == ""
+    closed = lay_out("n", FREE.devices, [], "refused")
+    assert card_reason(FREE.devices[1], closed, Question(Request(1))) == "refused"
 
 
 def test_a_card_that_is_not_wished_for_is_named_as_such() -> None:
