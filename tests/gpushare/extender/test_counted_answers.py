@@ -61,15 +61,6 @@ class Scheduler:
             await answer
         return sorted((self.metrics.requests - before).elements())
 
-    async def asks(self, verb: str, wanted: dict[str, Any], *nodes: str) -> list[tuple[str, str, str]]:
-        """About a pod and nodes."""
-        return await self.counted(verb, {"Pod": wanted, "NodeNames": nodes or ("n",)})
-
-    async def binds(self, name: str, node: str = "n") -> list[tuple[str, str, str]]:
-        """Orders a bind."""
-        order = {"PodName": name, "PodNamespace": "d", "PodUID": f"uid-{name}", "Node": node}
-        return await self.counted("bind", order)
-
 
 @pytest.fixture
 async def scheduler() -> AsyncIterator[Scheduler]:
@@ -79,39 +70,64 @@ async def scheduler() -> AsyncIterator[Scheduler]:
         yield Scheduler(api, ApiClient(http))
 
 
-async def test_filter_counts_if_any_node_holds_the_pod_and_why_not(scheduler: Scheduler) -> None:
-    """Filter counts each refusal with a reason of the contract: a text that people wrote is no label."""
-    assert await scheduler.asks("filter", pod("a"), "n", "unknown") == [("filter", "granted", "")]
-    assert await scheduler.asks("filter", pod("a", 9)) == [("filter", "refused", wire.REASON_NO_CARD_LARGE_ENOUGH)]
-    assert await scheduler.asks("filter", pod("a"), "x") == [("filter", "refused", wire.REASON_UNKNOWN_NODE)]
-    assert await scheduler.asks("filter", pod("a", split="much")) == [("filter", "refused", "bad wish")]
-    assert await scheduler.asks("filter", pod("a", "1.5")) == [("filter", "refused", "bad amount")]
-
-
-async def test_prioritize_counts_whether_it_had_an_opinion(scheduler: Scheduler) -> None:
-    """A pod with annotations that make no sense has been refused before."""
-    assert await scheduler.asks("prioritize", pod("a")) == [("prioritize", "granted", "")]
-    assert await scheduler.asks("prioritize", pod("a", split="much")) == [("prioritize", "refused", "bad wish")]
-
-
-async def test_preempt_counts_whether_the_end_of_pods_helps(scheduler: Scheduler) -> None:
-    """A pod that no card can hold gets none by it."""
+def asked(wanted: dict[str, Any], *nodes: str) -> dict[str, Any]:
+    """A question about a pod and nodes, and the victims that a scheduler proposes."""
     victims = {"NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "x"}]}}}
-    assert await scheduler.counted("preempt", {"Pod": pod("a", 0), **victims}) == [("preempt", "granted", "")]
-    assert await scheduler.counted("preempt", {"Pod": pod("a", 9), **victims}) == [("preempt", "refused", "")]
-    odd = await scheduler.counted("preempt", {"Pod": pod("a", split="much"), **victims})
-    assert odd == [("preempt", "refused", "bad wish")]
+    return {"Pod": wanted, "NodeNames": nodes or ("n",), **victims}
 
 
-async def test_bind_counts_whether_the_pod_is_bound_and_why_not(scheduler: Scheduler) -> None:
-    """The name of a node at the end of a text is no label; a server's refusal is another outcome than a full card."""
-    assert await scheduler.binds("a") == [("bind", "granted", "")]
-    assert await scheduler.binds("large") == [("bind", "refused", wire.REASON_NO_CARD_LARGE_ENOUGH)]
-    assert await scheduler.binds("large", "n17") == [("bind", "refused", wire.REASON_UNKNOWN_NODE)]
-    assert await scheduler.binds("odd") == [("bind", "refused", "bad wish")]
-    assert await scheduler.binds("a", "other") == [("bind", "failed", "other")]
+def order(name: str, node: str = "n") -> dict[str, str]:
+    """The order to bind a pod."""
+    return {"PodName": name, "PodNamespace": "d", "PodUID": f"uid-{name}", "Node": node}
+
+
+ODD = pod("odd", split="much")
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "verdict", "reason"),
+    [
+        ("filter", asked(pod("a"), "n", "unknown"), "granted", ""),
+        ("filter", asked(pod("a", 9)), "refused", wire.REASON_NO_CARD_LARGE_ENOUGH),
+        ("filter", asked(pod("a"), "x"), "refused", wire.REASON_UNKNOWN_NODE),
+        ("filter", asked(ODD), "refused", "bad wish"),
+        ("filter", asked(pod("a", "1.5")), "refused", "bad amount"),
+        ("prioritize", asked(pod("a")), "granted", ""),
+        ("prioritize", asked(ODD), "refused", "bad wish"),
+        ("preempt", asked(pod("a", 0)), "granted", ""),
+        ("preempt", asked(pod("a", 9)), "refused", ""),
+        ("preempt", asked(ODD), "refused", "bad wish"),
+        ("bind", order("a"), "granted", ""),
+        ("bind", order("large"), "refused", wire.REASON_NO_CARD_LARGE_ENOUGH),
+        ("bind", order("large", "n17"), "refused", wire.REASON_UNKNOWN_NODE),
+        ("bind", order("odd"), "refused", "bad wish"),
+    ],
+)
+async def test_an_answer_is_counted_and_timed_under_its_verb(
+    scheduler: Scheduler, verb: str, body: object, verdict: str, reason: str
+) -> None:
+    """Once each, with a reason of the contract: neither a text that people wrote nor the name of a node is a label."""
+    assert await scheduler.counted(verb, body) == [(verb, verdict, reason)]
+    times = {name: (sum(one.counts), one.sum_ns) for name, one in scheduler.metrics.latencies.items()}
+    assert times.pop(verb)[0] == 1
+    assert set(times.values()) == {(0, 0)}
+
+
+async def test_a_bind_that_fails_is_counted_by_its_cause(scheduler: Scheduler) -> None:
+    """A server's refusal is another outcome than a full card."""
+    await scheduler.counted("bind", order("a"))
+    assert await scheduler.counted("bind", order("a", "other")) == [("bind", "failed", "other")]
     scheduler.api.fault = lambda method, path: status(500, "later")
-    assert await scheduler.binds("large") == [("bind", "failed", "API server")]
+    assert await scheduler.counted("bind", order("large")) == [("bind", "failed", "API server")]
+
+
+async def test_a_pod_with_a_bad_wish_is_explained(scheduler: Scheduler) -> None:
+    """The last reason of the nodes is all that is known of it."""
+    await scheduler.counted("filter", asked(ODD))
+    found = scheduler.verbs.explain("d", "odd")
+
+    assert found is not None
+    assert [text.partition(" ")[0] for text in found["reasons"]] == ["annotation"]
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
@@ -124,32 +140,7 @@ async def test_what_is_no_request_and_what_goes_wrong_are_counted(scheduler: Sch
 async def test_an_extender_that_has_not_read_the_cluster_counts_that(scheduler: Scheduler, verb: str) -> None:
     """An extender that has not read the cluster counts the verb as failed: the answer is about no pod."""
     scheduler.is_ready = False
-    body = {
-        "Pod": pod("a"),
-        "NodeNames": ["n"],
-        "NodeNameToMetaVictims": {},
-        "PodName": "a",
-        "PodNamespace": "d",
-        "Node": "n",
-    }
-    assert await scheduler.counted(verb, body) == [(verb, "failed", "not ready")]
-
-
-async def test_each_verb_is_timed_under_its_name(scheduler: Scheduler) -> None:
-    """Once an answer, by the clock that was given."""
-    await scheduler.asks("filter", pod("a"))
-    await scheduler.asks("prioritize", pod("a"))
-    await scheduler.counted("preempt", b"{")
-    await scheduler.binds("a")
-    await scheduler.binds("a")
-
-    assert {verb: sum(one.counts) for verb, one in scheduler.metrics.latencies.items()} == {
-        "filter": 1,
-        "prioritize": 1,
-        "preempt": 1,
-        "bind": 2,
-    }
-    assert scheduler.metrics.latencies["filter"].sum_ns == 1_000_000
+    assert await scheduler.counted(verb, asked(pod("a")) | order("a")) == [(verb, "failed", "not ready")]
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
@@ -159,7 +150,7 @@ async def test_scheduler_does_not_wait_for_reports_on_its_answer(verb: str, capl
     loop = asyncio.get_running_loop()
     async with http_pool("http://127.0.0.1:9") as http:
         scheduler = Scheduler(StubApi(), ApiClient(http), afterwards=loop.call_soon)
-        await scheduler.asks(verb, pod("a"), "n")
+        await scheduler.counted(verb, asked(pod("a")))
         before = (len(caplog.records), scheduler.verbs.explain("d", "a"))
         await asyncio.sleep(0)
 

@@ -155,7 +155,6 @@ async def test_what_is_known_beforehand_begins_at_nothing() -> None:
         + [(verb, "failed", reason) for verb in ("filter", "prioritize", "preempt", "bind") for reason in FAILURES],
         0,
     )
-    assert await extender.values("gpushare_extender_calls_total", "outcome") == {"called": 0, "failed": 0}
     assert set((await extender.values("gpushare_extender_waiting_pods", "reason")).values()) == {0}
     assert await extender.values("gpushare_extender_nodes") == {(): 0}
 
@@ -189,32 +188,29 @@ async def test_answers_are_counted_and_timed() -> None:
     assert (await extender.values(f"{name}_count", "verb"))["filter"] == 2
 
 
-async def test_a_watch_shows_how_old_its_last_answer_is() -> None:
-    """Before the first there is none, which is not 0; the first list is no second one."""
+@pytest.mark.parametrize(
+    ("series", "label", "before", "after"),
+    [
+        ("gpushare_extender_watch_age_seconds", "resource", {}, {"pods": 40}),
+        ("gpushare_extender_watch_relists_total", "resource", {"nodes": 0, "pods": 0}, {"nodes": 0, "pods": 2}),
+        ("gpushare_book_drift_units", "kind", {}, {"missing": 7, "phantom": 0}),
+        ("gpushare_book_drift_objects", "kind", {}, {"missing": 2, "phantom": 0}),
+        ("gpushare_book_audits_total", "outcome", {"done": 0, "failed": 0}, {"done": 3, "failed": 1}),
+        ("gpushare_extender_calls_total", "outcome", {"called": 0, "failed": 0}, {"called": 1, "failed": 2}),
+    ],
+)
+async def test_watches_audits_and_calls_are_shown(
+    series: str, label: str, before: dict[str, float], after: dict[str, float]
+) -> None:
+    """Counters begin at nothing, so that a rate has a beginning; an age and drift are not there before they are known."""
     extender = Extender()
+    assert await extender.values(series, label) == before
     extender.contacts["pods"] = Contact(last_answer_at=60.0, lists=3)
-
-    assert await extender.values("gpushare_extender_watch_age_seconds", "resource") == {"pods": 40}
-    assert await extender.values("gpushare_extender_watch_relists_total", "resource") == {"nodes": 0, "pods": 2}
-
-
-async def test_what_the_last_audit_found_is_shown_by_kind() -> None:
-    """The metrics show by kind what the last audit found, and show nothing before the first audit has ended."""
-    extender = Extender()
-    assert await extender.values("gpushare_book_drift_units", "kind") == {}
     extender.metrics.drift = {"missing": (7, 2), "phantom": (0, 0)}
-
-    assert await extender.values("gpushare_book_drift_units", "kind") == {"missing": 7, "phantom": 0}
-    assert await extender.values("gpushare_book_drift_objects", "kind") == {"missing": 2, "phantom": 0}
-
-
-async def test_audits_are_counted_by_how_they_ended() -> None:
-    """From nothing on, so that a rate has a beginning; one that stands still shows an auditor that hangs."""
-    extender = Extender()
-    assert await extender.values("gpushare_book_audits_total", "outcome") == {"done": 0, "failed": 0}
     extender.metrics.audits.update(done=3, failed=1)
+    extender.metrics.calls.update(called=1, failed=2)
 
-    assert await extender.values("gpushare_book_audits_total", "outcome") == {"done": 3, "failed": 1}
+    assert await extender.values(series, label) == after
 
 
 async def test_each_card_has_its_units_and_if_known_its_bytes() -> None:
@@ -247,22 +243,8 @@ async def test_each_card_has_its_units_and_if_known_its_bytes() -> None:
     assert (await extender.values(f"{prefix}_booked_bytes", "node", "card"))["a", "0"] == 3 * GIB
 
 
-async def test_cards_are_counted_by_model_and_state() -> None:
-    """Sick ones by themselves; none is 0."""
-    extender = Extender()
-    extender.add("a", T4, SICK)
-    extender.add("b", T4)
-
-    assert await extender.values("gpushare_extender_cards", "model", "state") == {
-        ("Tesla T4", "healthy"): 2,
-        ("Tesla T4", "unhealthy"): 0,
-        ('a "strange" \\ name', "healthy"): 0,
-        ('a "strange" \\ name', "unhealthy"): 1,
-    }
-
-
-async def test_the_largest_free_block_is_that_of_the_whole_cluster() -> None:
-    """By model; in bytes, or in units if no node reports its unit; a sick card and one without a free slot have none."""
+async def test_cards_and_free_blocks_are_of_the_whole_cluster() -> None:
+    """By model and health; in bytes, or in units if no node reports its unit; a sick card and one without a free slot have none."""
     extender = Extender()
     extender.add("a", T4, SICK)
     extender.assume("a", "p", 3)
@@ -278,6 +260,11 @@ async def test_the_largest_free_block_is_that_of_the_whole_cluster() -> None:
         "A100": 0,
     }
     assert await extender.values("gpushare_extender_largest_free_units", "model") == {"": 4}
+    cards = await extender.values("gpushare_extender_cards", "model", "state")
+    assert {model: cards[model, "healthy"] for model, state in cards if state == "healthy"} == {
+        "Tesla T4": 2, 'a "strange" \\ name': 0, "A100": 1, "": 2,
+    }  # fmt: skip
+    assert {model for (model, state), count in cards.items() if count and state == "unhealthy"} == {SICK.model}
 
 
 async def test_a_node_that_is_gone_takes_its_series_with_it() -> None:
@@ -398,20 +385,13 @@ async def test_prometheus_gets_the_plain_format() -> None:
     assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(answer.content)))
 
 
-async def test_probes_are_answered_as_on_the_other_port() -> None:
-    """Alive; ready once the book is complete."""
+async def test_nothing_but_probes_is_there_and_nothing_can_be_changed() -> None:
+    """Alive, ready once the book is complete, and above all no verb."""
     ready = False
     async with served(is_ready=lambda: ready) as http:
-        first = [(await http.get(path)).status_code for path in ("/healthz", "/readyz")]
+        probes = [(await http.get(path)).status_code for path in ("/healthz", "/readyz")]
         ready = True
-        then = [(await http.get(path)).status_code for path in ("/healthz", "/readyz")]
-
-    assert (first, then) == ([200, 503], [200, 200])
-
-
-async def test_nothing_else_is_there_and_nothing_can_be_changed() -> None:
-    """Above all no verb."""
-    async with served() as http:
+        assert (probes, (await http.get("/readyz")).status_code) == ([200, 503], 200)
         missing = [
             await http.post("/gpushare-scheduler/bind", content=b"{}"),
             await http.get("/"),

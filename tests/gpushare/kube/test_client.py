@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from typing import Any
 
@@ -23,19 +22,14 @@ from gpushare.kube.api_errors import (
 )
 from gpushare.manifests import ObjectMeta, Pod
 from tests.gpushare.kube.scripted_api import (
-    DROP,
     HOLD,
     Answer,
-    Call,
     ScriptedApi,
     Watch,
     client_of,
     listen,
-    listing,
     status,
 )
-from tests.passing_time import pass_time_until
-from tests.servers import until
 
 PATH = "/api/v1/namespaces/default/pods/p"
 
@@ -47,24 +41,6 @@ async def refused(answer: Any, method: str = "GET") -> ApiError:
         with pytest.raises(ApiError) as caught:
             await client.request(method, PATH, body={} if method != "GET" else None)
     return caught.value
-
-
-async def test_bind_is_one_request_with_everything_in_it() -> None:
-    """One POST binds and annotates; the API server merges its body to the letter."""
-    api = ScriptedApi(lambda call: Answer(b"not even JSON", 201))
-    async with listen(api) as url, client_of(url) as client:
-        await client.bind("team", "p", "uid-1", "node1", {"A": "1"})
-
-    (call,) = api.calls
-
-    assert (call.method, call.path) == ("POST", "/api/v1/namespaces/team/pods/p/binding")
-    assert call.headers["content-type"] == "application/json"
-    assert call.body == {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": "p", "namespace": "team", "annotations": {"A": "1"}, "uid": "uid-1"},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": "node1"},
-    }
 
 
 @pytest.mark.parametrize(
@@ -129,27 +105,6 @@ async def test_no_listener_means_that_nothing_happened() -> None:
     assert not caught.value.may_have_happened
 
 
-async def test_no_answer_to_a_request_that_was_sent_may_have_happened() -> None:
-    """A silence past the limit leaves open whether the server did it."""
-    api = ScriptedApi(lambda call: HOLD)
-    async with listen(api) as url, client_of(url) as client:
-        request = asyncio.create_task(client.request("POST", PATH, body={}))
-        await until(lambda: bool(api.calls))
-        await pass_time_until(request.done)
-        with pytest.raises(UnreachableError) as caught:
-            await request
-
-    assert caught.value.may_have_happened
-
-
-async def test_a_connection_lost_after_sending_may_have_happened() -> None:
-    """A lost connection leaves open whether the server did it."""
-    error = await refused(DROP, "POST")
-
-    assert isinstance(error, UnreachableError)
-    assert error.may_have_happened
-
-
 async def test_a_read_is_repeated_after_retry_after() -> None:
     """429 with Retry-After is obeyed for reads; the caller never sees it."""
     busy = Answer(status(429), 429, {"retry-after": "0"})
@@ -177,37 +132,6 @@ async def test_write_that_must_come_later_is_the_callers_to_repeat() -> None:
 
     assert caught.value.retry_after_seconds == 7
     assert len(api.calls) == 1
-
-
-async def test_a_list_is_read_page_by_page() -> None:
-    """All pages are one list, at the version of the list."""
-
-    def respond(call: Call) -> Answer:
-        if "continue" in call.query:
-            return listing("9", {"metadata": {"name": "b"}})
-        return listing("9", {"metadata": {"name": "a"}}, next_page="more")
-
-    api = ScriptedApi(respond)
-    async with listen(api) as url, client_of(url) as client:
-        pods = await client.list_pods("spec.nodeName=n1")
-
-    assert ["a", "b"] == [pod.metadata.name for pod in pods]
-    assert [call.query["fieldSelector"] for call in api.calls] == ["spec.nodeName=n1"] * 2
-    assert api.calls[0].query["limit"] == "500"
-
-
-async def test_null_is_absent() -> None:
-    """Go sends null for empty maps and lists."""
-    pod = {"metadata": {"name": "p", "annotations": None, "labels": None}, "spec": {"containers": None}, "status": None}
-    async with listen(ScriptedApi(lambda call: listing("1", pod))) as url, client_of(url) as client:
-        (found,) = await client.list_pods()
-
-    assert found.metadata.annotations is None
-    async with (
-        listen(ScriptedApi(lambda call: Answer({"metadata": {}, "items": None}))) as url,
-        client_of(url) as client,
-    ):
-        assert await client.list_nodes() == []
 
 
 async def test_an_answer_that_is_no_object_is_an_error_with_its_path() -> None:

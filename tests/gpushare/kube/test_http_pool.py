@@ -209,13 +209,6 @@ async def test_a_new_login_holds_no_connection() -> None:
             await client.request("POST", PATH, body={})
 
 
-async def test_a_second_401_is_the_callers_error() -> None:
-    """After one new login, a further 401 is raised."""
-    async with listen(believes("another")) as url, client_of(url, login=Tokens("old", "new")) as client:
-        with pytest.raises(UnauthorizedError):
-            await client.request("POST", PATH, body={})
-
-
 async def test_a_chunk_that_is_none_ends_a_stream() -> None:
     """Though the server then sends nothing more and keeps the connection."""
     taken = asyncio.Event()
@@ -252,18 +245,6 @@ async def test_an_abandoned_stream_ends_its_connection() -> None:
         async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=30) as stream:
             await anext(stream)
         await asyncio.wait_for(ended.wait(), 300)
-
-
-async def test_a_server_below_a_path_is_asked_below_it() -> None:
-    """A server below a path is asked below it, as behind a gateway. Queries and quoted names arrive as they are."""
-    api = ScriptedApi(lambda call: Answer({"metadata": {}, "items": []}))
-    async with listen(api) as url, client_of(url + "/k8s/clusters/c/") as client:
-        await client.list_pods("spec.nodeName=a b&c")
-
-    assert (api.calls[0].path, api.calls[0].query["fieldSelector"]) == (
-        "/k8s/clusters/c/api/v1/pods",
-        "spec.nodeName=a b&c",
-    )
 
 
 def test_programs_load_one_http_client() -> None:

@@ -53,16 +53,11 @@ def test_a_pod_without_a_card_has_no_allocation(annotations: dict[str, str] | No
     assert decode(annotations, 3) is None
 
 
-def test_the_spec_says_how_much_is_booked_not_the_annotation() -> None:
-    """An author of a pod may write its annotations, and a low POD must not free memory."""
-    allocation = decode({"ALIYUN_COM_GPU_MEM_IDX": "1", "ALIYUN_COM_GPU_MEM_POD": "1"}, 8)
-
-    assert allocation is not None
-    assert allocation.shares == ((1, 8),)
-
-
 def test_the_multi_card_annotation_wins_and_is_summed_by_card() -> None:
-    """Containers of one pod may share a card; the index beside it adds nothing."""
+    """Containers of one pod may share a card; the index beside it adds nothing. A low POD frees no memory."""
+    one_card = decode({"ALIYUN_COM_GPU_MEM_IDX": "1", "ALIYUN_COM_GPU_MEM_POD": "1"}, 8)
+    assert one_card is not None
+    assert one_card.shares == ((1, 8),)
     text = json.dumps({"0": {"1": 8, "3": 2}, "1": {"3": 10}})
     allocation = decode({"ALIYUN_COM_GPU_MEM_IDX": "0", "scheduler.framework.gpushare.allocation": text}, 20)
 
@@ -107,28 +102,6 @@ def test_a_multi_card_annotation_that_makes_no_sense_is_an_error(text: str) -> N
     """Broken JSON, no card, wrong numbers."""
     with pytest.raises(InvalidAllocationError, match="gpushare.allocation"):
         decode({"scheduler.framework.gpushare.allocation": text}, 1)
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(
-            [
-                "ALIYUN_COM_GPU_MEM_IDX",
-                "ALIYUN_COM_GPU_MEM_DEV",
-                "ALIYUN_COM_GPU_MEM_ASSUME_TIME",
-                "scheduler.framework.gpushare.allocation",
-            ]
-        ),
-        st.text(max_size=30),
-    )
-)
-def test_any_text_is_an_allocation_none_or_our_error(annotations: dict[str, str]) -> None:
-    """Annotations are strangers' text: nothing else is ever raised."""
-    try:
-        allocation = decode(annotations, 1)
-    except InvalidAllocationError:
-        return
-    assert allocation is None or all(index >= 0 and units >= 0 for index, units in allocation.shares)
 
 
 @pytest.mark.parametrize(

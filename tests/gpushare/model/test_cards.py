@@ -133,6 +133,16 @@ def card(**changes: object) -> str:
 @pytest.mark.parametrize(
     "text",
     [
+        "",
+        "{",
+        "[]",
+        '{"v":0,"mode":"ids","unit":"GiB","boot":"","cards":[]}',
+        '{"v":1}',
+        encode_cards(NodeCards(1, "ids", "GiB", "", (CardFacts(0, "a", "", 1, 1), CardFacts(0, "b", "", 1, 1)))),
+        *(
+            encode_cards(NodeCards(1, mode, "MiB", "", (CardFacts(0, "GPU-a", "A", 8, 8, slots=slots),)))
+            for mode, slots in (("slots", 0), ("slots", -1), ("ids", -1), ("other", 2))
+        ),
         card(mib=-1),
         card(mib=10**30),
         card(index=2**63),
@@ -145,8 +155,9 @@ def card(**changes: object) -> str:
     ],
 )
 def test_impossible_cards_are_no_annotation(text: str) -> None:
-    """Numbers and texts that no card has, and nesting that no reader follows."""
+    """Broken by hand, an index twice, a mode of no version, numbers and texts that no card has, and nesting without an end."""
     assert read_cards(text) == (None, None)
+    assert devices_of(node(gpus("28", "2"), text)) == (Device(0, 14), Device(1, 14))
 
 
 @pytest.mark.parametrize("changes", [{"mib": 2**63 - 1}, {"uuid": "a" * 128}, {"model": "T" * 128}, {"numa": 0}])

@@ -56,11 +56,6 @@ def test_a_refusal_says_what_would_have_to_change(devices: tuple[Device, ...], r
         choose(node(*devices), Question(Request(20)))
 
 
-def test_unequal_cards_are_not_averaged() -> None:
-    """60 of 80+24 fits on the large card; the original booked each as 52 (defect D6)."""
-    assert choose(node(Device(0, 24), Device(1, 80)), Question(Request(60))) == ((1, 60),)
-
-
 def test_card_without_a_slot_is_passed_over_for_the_next_best() -> None:
     """Best fit among those that hold memory and containers."""
     cards = node(

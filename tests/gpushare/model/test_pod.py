@@ -210,13 +210,6 @@ def test_pod_holds_a_slot_for_each_container_with_memory() -> None:
     assert slot_request(pod([container("a")])) == 0
 
 
-def test_request_has_units_slots_and_if_the_pod_names_them() -> None:
-    """The extender's request to a card."""
-    assert request_of(pod([slotted("a", "3"), slotted("b", "4"), container("c")])) == Request(7, 2)
-    assert request_of(pod([slotted("a", "3")])) == Request(3, 1)
-    assert request_of(pod([container("a")])) == Request(0, 0)
-
-
 @pytest.mark.parametrize(
     "containers",
     [

@@ -119,14 +119,6 @@ def test_foreign_annotations_are_not_kept() -> None:
     assert kept_of(large).metadata.annotations == ours
 
 
-def test_our_annotations_are_kept_in_part() -> None:
-    """A text over its bound is refused by its reader, so the rest of it is of no use."""
-    names = [value for name, value in vars(wire).items() if name.startswith(("ANNOTATION_", "WISH_"))]
-    large = pod(annotations=dict.fromkeys(names, "x" * 250_000))
-
-    assert size(kept_of(large)) < 50_000
-
-
 @pytest.mark.parametrize("where", ["limits", "requests"])
 def test_foreign_resources_are_not_kept(where: str) -> None:
     """Foreign resources, ports, volumes and affinity are not kept. One resource stays: another plugin may refuse the pod for it."""

@@ -7,12 +7,11 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-import pytest
-
 from gpushare.bounds import Bound
 from gpushare.serving.audience import Audience
 from gpushare.serving.http_connection import Answer, HttpRequest
-from gpushare.serving.http_edge import HttpEdge, Limits, listen
+from gpushare.serving.http_edge import HttpEdge, Limits
+from tests.gpushare.serving.edges import running
 from tests.gpushare.serving.test_http_edge import Client, client
 from tests.servers import until
 
@@ -37,13 +36,9 @@ class Broadcast:
 @contextlib.asynccontextmanager
 async def serving(limits: Limits = USUAL) -> AsyncIterator[tuple[Broadcast, HttpEdge, str]]:
     """On a free port of loopback."""
-    application, listener = Broadcast(), listen("127.0.0.1", 0)
-    edge = HttpEdge(application, listener, limits)
-    await edge.start()
-    try:
-        yield application, edge, f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        await edge.stop()
+    application = Broadcast()
+    async with running(application, limits) as (server, url):
+        yield application, server, url
 
 
 async def ask(one: Client, path: bytes = b"/endless", method: bytes = b"GET") -> bytes:
@@ -65,17 +60,6 @@ async def test_each_piece_goes_to_all_that_listen() -> None:
         await until(lambda: len(application.audience) == 1)
         application.audience.send(b"fourth\n")
         assert await one.reader.readline() == b"fourth\n"
-
-
-async def test_a_full_audience_is_seen_before_one_joins() -> None:
-    """A place that is left is free again."""
-    async with serving() as (application, _, url), client(url) as one, client(url) as other:
-        await ask(one)
-        assert not application.audience.is_full
-        await ask(other)
-        assert application.audience.is_full
-        one.writer.close()
-        await until(lambda: not application.audience.is_full)
 
 
 async def test_requests_behind_an_endless_one_are_not_answered() -> None:
@@ -149,22 +133,8 @@ async def test_listeners_are_given_up_for_a_new_caller() -> None:
 
 async def test_the_end_of_the_server_ends_them() -> None:
     """At once: a client that listens does not hold up a shutdown."""
-    application, listener = Broadcast(), listen("127.0.0.1", 0)
-    edge = HttpEdge(application, listener, Limits(shutdown=600))
-    await edge.start()
-    async with client(f"http://127.0.0.1:{listener.getsockname()[1]}") as one:
+    async with serving(Limits(shutdown=600)) as (application, server, url), client(url) as one:
         await ask(one)
-        await asyncio.wait_for(edge.stop(), 300)
+        await asyncio.wait_for(server.stop(), 300)
         assert await one.reader.read() == b"first\n"
         assert len(application.audience) == 0
-
-
-@pytest.mark.parametrize(
-    ("url", "query"), [(b"/a?q=x%20y&b", "q=x%20y&b"), (b"/a", ""), (b"/a?", ""), (b"http://h/a?b", "b")]
-)
-async def test_an_application_sees_the_query(url: bytes, query: str) -> None:
-    """As it was sent, without its question mark."""
-    async with serving() as (application, _, address), client(address) as one:
-        await ask(one, url)
-
-    assert [(request.path, request.query) for request in application.came] == [("/a", query)]

@@ -171,22 +171,42 @@ def test_gone_objects_come_before_listed_ones() -> None:
     assert [one.uid for one, _ in on.listed(pod())[1]] == ["b", "c", "b", "c", "u"]
 
 
-def test_pod_deleted_before_it_is_settled_is_not_booked() -> None:
-    """The watch lost the event of its bind, but not that of its deletion."""
-    on = Stage()
-    settle = on.suspected(pod())
-    on.book.remove_pod(pod().metadata)
-    assert settle() is None
-    assert on.used() == [0, 0]
+def waits(on: Stage) -> None:
+    """The pod waits and is assumed."""
+    on.book.set_pod(pod(None))
+    on.assume()
 
 
-def test_pod_moved_before_it_is_settled_stays_with_the_watch() -> None:
-    """The list is older than the watch's event."""
+def bind_again(on: Stage) -> None:
+    """The assumption ends, and another bind of the pod begins."""
+    on.book.forget("u", "n")
+    on.assume()
+
+
+@pytest.mark.parametrize(
+    ("before", "listed", "meanwhile", "used"),
+    [
+        (None, pod(), lambda on: on.book.remove_pod(pod().metadata), [0, 0]),
+        (None, pod(), lambda on: on.book.set_pod(pod(card=1, version="6")), [0, 3]),
+        (None, pod(), lambda on: on.book.restart_history(), [0, 0]),
+        (None, pod(None), Stage.assume, [3, 0]),
+        (waits, pod(None), lambda on: on.book.touch("u"), [3, 0]),
+        (waits, pod(None), bind_again, [3, 0]),
+    ],
+    ids=["ended", "moved", "a restore of etcd", "bound first", "the bind renewed", "bound again"],
+)
+def test_a_pod_that_changed_after_the_list_is_not_settled(
+    before: Callable[[Stage], object] | None, listed: Pod, meanwhile: Callable[[Stage], object], used: list[int]
+) -> None:
+    """The list is older than the watch's event or our bind, or of a history that is lost; the book stays as that made it."""
     on = Stage()
-    settle = on.suspected(pod())
-    on.book.set_pod(pod(card=1, version="6"))
+    if before is not None:
+        before(on)
+    settle = on.suspected(listed)
+    meanwhile(on)
+
     assert settle() is None
-    assert on.used() == [0, 3]
+    assert on.used() == used
 
 
 def test_suspect_of_a_bind_under_way_is_left_to_the_next_audit() -> None:
@@ -200,22 +220,6 @@ def test_suspect_of_a_bind_under_way_is_left_to_the_next_audit() -> None:
     assert on.used() == [0, 0]
 
 
-@pytest.mark.parametrize("again", [True, False])
-def test_bind_after_the_list_keeps_its_card(again: bool) -> None:
-    """A bind that renews an old assumption keeps its card too, because the list is older than that bind."""
-    on = Stage()
-    on.book.set_pod(pod(None))
-    on.assume()
-    settle = on.suspected(pod(None))
-    if again:
-        on.book.touch("u")
-    else:
-        on.book.forget("u", "n")
-        on.assume()
-    assert settle() is None
-    assert on.used() == [3, 0]
-
-
 def test_bind_answered_before_its_page_is_read_keeps_its_card() -> None:
     """The list is of the moment before the bind, and the watch has come no further; no request is under way any more."""
     on = Stage()
@@ -226,15 +230,6 @@ def test_bind_answered_before_its_page_is_read_keeps_its_card() -> None:
     audit.see_node(node())
     audit.see_pod(pod(None))
     assert [audit.settle(suspect) for suspect in audit.end()] == []
-    assert on.used() == [3, 0]
-
-
-def test_waiting_pod_bound_after_the_list_keeps_its_card() -> None:
-    """The watch lost only the pod's creation; the bind read the pod from the API."""
-    on = Stage()
-    settle = on.suspected(pod(None))
-    on.assume()
-    assert settle() is None
     assert on.used() == [3, 0]
 
 
@@ -292,24 +287,6 @@ def test_an_object_with_an_event_during_the_list_is_no_suspect() -> None:
     audit.see_node(node())
     audit.see_pod(pod())
     assert audit.end() == []
-
-
-def test_a_restore_of_etcd_settles_nothing() -> None:
-    """The list may be of the lost history."""
-    on = Stage()
-    settle = on.suspected(pod())
-    on.book.restart_history()
-    assert settle() is None
-    assert on.used() == [0, 0]
-
-
-def test_a_pod_that_the_api_shows_unbound_holds_nothing() -> None:
-    """Its booking ends, and it waits again."""
-    on = Stage()
-    on.book.set_pod(pod())
-    found = on.suspected(pod(None))()
-    assert found is not None
-    assert (found.kind, found.book, found.api, on.used()) == ("phantom", "n:0=3", "not bound", [0, 0])
 
 
 def test_a_node_is_put_right_unless_it_had_an_event() -> None:
@@ -404,13 +381,16 @@ def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:
     assert (found.kind, found.units) == ("stale_assumption", 12)
 
 
-@pytest.mark.parametrize(("nodes", "kind"), [("mn", "unconfirmed"), ("mo", "other_node")])
-def test_of_two_assumptions_the_one_on_its_node_counts(nodes: str, kind: str) -> None:
-    """If it is on neither node, the bind is on another one."""
+@pytest.mark.parametrize(
+    ("nodes", "card", "kind"),
+    [("n", 0, "unconfirmed"), ("n", 1, "other_card"), ("mn", 0, "unconfirmed"), ("mo", 0, "other_node")],
+)
+def test_an_assumption_is_compared_with_what_was_bound(nodes: str, card: int, kind: str) -> None:
+    """On the card that was assumed the bind is only unconfirmed; of two assumptions the one on the pod's node counts."""
     on = Stage()
     for name in nodes:
         on.book.assume(name, Booking("u", "d", "p", 3, ((0, 3),)))
-    found = on.suspected(pod())()
+    found = on.suspected(pod(card=card))()
     assert found is not None
     assert found.kind == kind
 
@@ -439,13 +419,3 @@ def test_a_waiting_pod_of_the_same_name_is_another() -> None:
     other.metadata.uid = "v"
     on.book.set_pod(other)
     assert [(one.kind, one.uid) for one, _ in on.listed(pod())[1]] == [("pending_phantom", "v")]
-
-
-@pytest.mark.parametrize(("card", "kind"), [(0, "unconfirmed"), (1, "other_card")])
-def test_an_assumption_is_compared_with_what_was_bound(card: int, kind: str) -> None:
-    """On the card that was assumed the bind is only unconfirmed; another card is named as such."""
-    on = Stage()
-    on.assume()
-    found = on.suspected(pod(card=card))()
-    assert found is not None
-    assert found.kind == kind

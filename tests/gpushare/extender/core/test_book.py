@@ -144,17 +144,6 @@ def test_a_restored_pod_is_booked(book: Book) -> None:
     assert used(book) == [4, 0], "nothing that was believed of it counts"
 
 
-def test_a_booking_stays_until_the_list_lacks_it(book: Book) -> None:
-    """While the list comes the containers may still run."""
-    book.set_pod(pod("u", 4, on="n", card=1))
-    book.restart_history()
-    assert used(book) == [0, 4]
-
-    book.remove_pod(pod("u").metadata)
-
-    assert used(book) == [0, 0]
-
-
 def test_a_lost_bind_frees_its_card(book: Book) -> None:
     """The restored state shows the pod unbound, so its booking does not hold."""
     book.set_pod(pod("u", 4, on="n", card=0))
@@ -190,15 +179,6 @@ def test_a_bind_under_way_survives_a_restore(book: Book) -> None:
     assert used(book) == [4, 0]
 
 
-def test_an_assumed_pod_holds_its_card_until_it_is_forgotten(book: Book) -> None:
-    """Assume books immediately; forget frees."""
-    book.assume("n", booking("a", 3, 1))
-    assert used(book) == [0, 3]
-
-    book.forget("a", "n")
-    assert used(book) == [0, 0]
-
-
 def test_the_api_is_the_truth_about_a_bound_pod(book: Book) -> None:
     """Whatever we assumed, the card that the API shows is booked, once."""
     book.assume("n", booking("a", 3, 1))
@@ -220,32 +200,6 @@ def test_pod_assumed_on_two_nodes_ends_on_its_bound_one(book: Book) -> None:
     assert (used(book), used(book, "m")) == ([0, 0], [3, 0])
 
 
-def test_an_event_without_a_node_does_not_end_an_assumption(book: Book) -> None:
-    """An event without a node does not end an assumption, because it is older than the bind."""
-    book.assume("n", booking("a", 3, 0))
-    book.set_pod(pod("a", 3))
-
-    assert used(book) == [3, 0]
-
-
-def test_a_pod_being_deleted_keeps_its_card_until_it_is_gone(book: Book) -> None:
-    """A pod that is being deleted keeps its card until it is gone: its processes still hold the memory (defect D15)."""
-    book.set_pod(pod("a", 3, on="n", card=0, phase="Running", running=True, deleting=True))
-    assert used(book) == [3, 0]
-
-    book.remove_pod(ObjectMeta(name="a", namespace="default", uid="a"))
-    assert used(book) == [0, 0]
-
-
-def test_a_failed_pod_keeps_its_card_while_a_container_runs(book: Book) -> None:
-    """Evicted on paper, alive on the card."""
-    book.set_pod(pod("a", 3, on="n", card=0, phase="Failed", running=True))
-    assert used(book) == [3, 0]
-
-    book.set_pod(pod("a", 3, on="n", card=0, phase="Failed"))
-    assert used(book) == [0, 0]
-
-
 def test_a_pod_recreated_under_its_name_is_another_pod(book: Book) -> None:
     """The end of the old one, however late, does not free the new one's card (defect D17)."""
     book.set_pod(pod("old", 3, name="web-0", on="n", card=0))
@@ -253,17 +207,6 @@ def test_a_pod_recreated_under_its_name_is_another_pod(book: Book) -> None:
     book.remove_pod(ObjectMeta(name="web-0", namespace="default", uid="old"))
 
     assert used(book) == [0, 4]
-
-
-def test_what_is_gone_stays_gone(book: Book) -> None:
-    """An older answer that arrives after the end books nothing, and nothing is assumed for an ended pod."""
-    book.set_pod(pod("a", 3, on="n", card=0))
-    book.remove_pod(ObjectMeta(name="a", namespace="default", uid="a"))
-    book.set_pod(pod("a", 3, on="n", card=0))
-    assert used(book) == [0, 0]
-
-    with pytest.raises(ValueError, match="ended"):
-        book.assume("n", booking("a", 3, 0))
 
 
 def test_the_memory_of_ended_pods_is_bounded(book: Book) -> None:
@@ -274,13 +217,6 @@ def test_the_memory_of_ended_pods_is_bounded(book: Book) -> None:
 
     assert {book.fate_of(one).state for one in ended[:5]} == {State.UNKNOWN}
     assert {book.fate_of(one).state for one in ended[5:]} == {State.GONE}
-
-
-def test_no_pod_is_assumed_twice_on_a_node(book: Book) -> None:
-    """Twice assumed would be twice booked."""
-    book.assume("n", booking("a", 3, 0))
-    with pytest.raises(ValueError, match="already booked"):
-        book.assume("n", booking("a", 3, 0))
 
 
 def test_bookings_outlive_the_node_object(book: Book) -> None:
@@ -295,15 +231,6 @@ def test_bookings_outlive_the_node_object(book: Book) -> None:
     book.set_node(node(memory=40, count=1))
     assert used(book) == [3]
     assert book.snapshot().nodes["n"].largest_free == 37
-
-
-def test_pods_may_come_before_their_node() -> None:
-    """The two lists have no order."""
-    book = Book()
-    book.set_pod(pod("a", 3, on="n", card=1))
-    book.set_node(node())
-
-    assert used(book) == [0, 3]
 
 
 def test_a_card_declared_sick_is_not_free_and_comes_back(book: Book) -> None:

@@ -1,4 +1,4 @@
-"""The book against a naive model, under any order of events."""
+"""The book and its audit against a naive model, under any order of events, some of which are lost."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gpushare.errors import DoesNotFitError
+from gpushare.extender.core.audit_round import Round, Suspect
 from gpushare.extender.core.book import Book
-from gpushare.manifests import ObjectMeta
+from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.placement import Question, choose
 from gpushare.model.pod import Request
 from tests.gpushare.extender.core.booked import booking, node, pod
 
 
 class BookMachine(RuleBasedStateMachine):
-    """Pods are born, assumed, bound, refused, ended; events come late, twice, or not at all until a new list.
+    """Pods are born, assumed, bound, refused, ended; events come late, twice, or not at all until an audit.
 
     The model keeps for each pod the last state that the book got, and adds it all up from scratch.
     """
@@ -34,6 +35,11 @@ class BookMachine(RuleBasedStateMachine):
         self.shown: dict[str, tuple[str, int]] = {}
         self.assumed: dict[tuple[str, str], int] = {}
         self.ended: set[str] = set()
+        # Bound by another extender, which no event has shown yet.
+        self.unseen: set[str] = set()
+        self.audit: Round | None = None
+        self.suspects: list[Suspect] = []
+        self.listed: dict[str, tuple[str, int] | None] = {}
 
     def pick(self, choice: int, uids: list[str]) -> str:
         return uids[choice % len(uids)]
@@ -43,7 +49,7 @@ class BookMachine(RuleBasedStateMachine):
         uid = f"u{next(self.numbers)}"
         self.units[uid] = units
         self.api[uid] = None
-        self.book.set_pod(pod(uid, units, name=f"name-{len(uid) % 3}"))
+        self.book.set_pod(pod(uid, units))
 
     @precondition(lambda self: self.api)
     @rule(choice=st.integers(0, 99), where=st.sampled_from(["n", "m"]))
@@ -95,6 +101,52 @@ class BookMachine(RuleBasedStateMachine):
         self.book.set_pod(pod(uid, self.units[uid], on=place[0], card=card), has_gap=False)
 
     @precondition(lambda self: self.api)
+    @rule(choice=st.integers(0, 99), where=st.sampled_from(["n", "m"]))
+    def another_binds(self, choice: int, where: str) -> None:
+        """Another extender binds a pod, and its event comes later or is lost."""
+        uid = self.pick(choice, list(self.api))
+        if self.api[uid] is None and all(uid != one for one, _ in self.assumed):
+            self.api[uid] = (where, 0)
+            self.unseen.add(uid)
+
+    @precondition(lambda self: self.api)
+    @rule(choice=st.integers(0, 99))
+    def end_is_lost(self, choice: int) -> None:
+        """The watch does not report the end of a pod that is bound and known; the next audit finds it."""
+        uid = self.pick(choice, list(self.api))
+        if uid in self.shown:
+            del self.api[uid]
+
+    @rule()
+    def an_audit_lists(self) -> None:
+        """All nodes and pods as they are now; what differs becomes suspect."""
+        self.audit = Round(self.book, lambda namespace, name, uid: any(uid == one for one, _ in self.assumed))
+        for name, cards in self.cards.items():
+            self.audit.see_node(node(name, sum(cards), len(cards)))
+        for uid, place in self.api.items():
+            self.audit.see_pod(self.seen(uid, place))
+        self.listed, self.suspects = dict(self.api), self.audit.end()
+
+    @precondition(lambda self: self.audit)
+    @rule()
+    def an_audit_settles(self) -> None:
+        """Nothing that had an event since the list; what is corrected is as the list has it."""
+        assert self.audit is not None
+        for suspect in self.suspects:
+            found = self.audit.settle(suspect)
+            if found is None or not found.namespace:
+                continue
+            assert found.uid not in self.ended, "went back to what the book knew to be over"
+            self.shown.pop(found.uid, None)
+            self.unseen.discard(found.uid)
+            if found.uid not in self.listed:
+                self.ended.add(found.uid)
+            elif (place := self.listed[found.uid]) is not None:
+                self.shown[found.uid] = place
+        self.audit = self.book.touched = None
+        self.suspects = []
+
+    @precondition(lambda self: self.api)
     @rule(choice=st.integers(0, 99), finished=st.booleans(), stale=st.booleans())
     def end(self, choice: int, finished: bool, stale: bool) -> None:
         """A pod finishes or is deleted; an older event may follow."""
@@ -103,7 +155,7 @@ class BookMachine(RuleBasedStateMachine):
         if place is not None and finished:
             self.book.set_pod(pod(uid, self.units[uid], on=place[0], card=place[1], phase="Succeeded"))
         else:
-            self.book.remove_pod(ObjectMeta(name="any", namespace="default", uid=uid))
+            self.book.remove_pod(ObjectMeta(name=uid, namespace="default", uid=uid))
         self.ended.add(uid)
         self.shown.pop(uid, None)
         self.assumed = {key: card for key, card in self.assumed.items() if key[0] != uid}
@@ -120,12 +172,17 @@ class BookMachine(RuleBasedStateMachine):
             self.cards["m"] = [9, 9]
             self.book.set_node(node("m", 18, 2))
 
+    def seen(self, uid: str, place: tuple[str, int] | None) -> Pod:
+        """The pod as the API shows it."""
+        on, card = place or (None, None)
+        return pod(uid, self.units[uid], on=on, card=card)
+
     def show(self, uid: str) -> None:
         place = self.api[uid]
+        self.unseen.discard(uid)
+        self.book.set_pod(self.seen(uid, place))
         if place is None:
-            self.book.set_pod(pod(uid, self.units[uid]))
             return
-        self.book.set_pod(pod(uid, self.units[uid], on=place[0], card=place[1]))
         self.shown[uid] = place
         self.assumed = {key: card for key, card in self.assumed.items() if key[0] != uid}
 
@@ -148,7 +205,8 @@ class BookMachine(RuleBasedStateMachine):
         """Safety: a card's book is never below what the API binds to it."""
         for name, cards in self.cards.items():
             for card, _ in enumerate(cards):
-                bound = sum(self.units[uid] for uid, place in self.api.items() if place == (name, card))
+                seen = {uid: place for uid, place in self.api.items() if uid not in self.unseen}
+                bound = sum(self.units[uid] for uid, place in seen.items() if place == (name, card))
 
                 assert self.book.snapshot().nodes[name].devices[card].used >= bound
 

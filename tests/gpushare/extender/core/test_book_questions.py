@@ -230,15 +230,6 @@ def test_pods_with_units_are_counted(book: Book) -> None:
     assert book.booked_pods() == (3, 0)
 
 
-def test_what_was_read_of_a_node_does_not_change(book: Book) -> None:
-    """Each state of a node is a value; the book holds another one after a change."""
-    before = book.snapshot().nodes["n"]
-    book.assume("n", booking("a", 3, 0))
-
-    assert before.devices[0].used == 0
-    assert book.snapshot().nodes["n"].devices[0].used == 3
-
-
 def test_pending_pods_are_known_until_they_are_bound_or_gone(book: Book) -> None:
     """Bind asks here first, which saves a request."""
     book.set_pod(pod("a", 3))

@@ -330,13 +330,3 @@ def test_a_large_question_with_full_nodes_is_read(key: str) -> None:
 
     assert len(body) > 59_000_000
     assert (asked.names, len(asked.full or ())) == (["n"] * 5_000, 5_000)
-
-
-def test_a_large_question_with_full_victims_is_read() -> None:
-    """A scheduler without node cache sends them so."""
-    pods = [{"metadata": {"uid": str(number), "annotations": {"a": "x" * 7_000}}} for number in range(10)]
-    body = msgspec.json.encode({"Pod": POD, "NodeNameToVictims": {str(n): {"Pods": pods} for n in range(100)}})
-    _, proposed = decode_preemption(body)
-
-    assert len(body) > 7_000_000
-    assert {len(victims.uids) for victims in proposed.values()} == {10}

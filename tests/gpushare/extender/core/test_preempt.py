@@ -44,47 +44,45 @@ def victims(info: NodeInfo, preemptor: Preemptor, *proposed: str, budgets: tuple
 
 
 @pytest.mark.promise("EXT-028")
-def test_the_victims_free_one_card() -> None:
-    """The sum over the node was enough with c's end, no card was."""
-    info = node(on(0, "a", 5), on(1, "b", 4), on(1, "c", 1))
-
-    assert victims(info, ask(5), "c") == {"a"}
-    assert victims(info, ask(4), "c") == {"c"}
-
-
-def test_the_fewest_of_equal_priority_end() -> None:
-    """One pod of eight units rather than two of four."""
-    info = node(on(0, "z", 8), on(1, "a", 4), on(1, "b", 4))
-
-    assert victims(info, ask(8), "a") == {"z"}
-
-
-def test_node_without_a_card_freed_by_lower_priority_is_dropped() -> None:
-    """Each card has one that may not be evicted."""
-    info = node(on(0, "a", 5, 10), on(0, "b", 3), on(1, "c", 5, 50), on(1, "d", 3))
-
-    assert victims(info, ask(4), "b") is None
-
-
-def test_the_lowest_priority_ends() -> None:
-    """Two pods of priority 1 rather than one of priority 5."""
-    info = node(on(0, "a", 8, 5), on(1, "b", 4, 1), on(1, "c", 4, 1))
-
-    assert victims(info, ask(8), "a") == {"b", "c"}
-
-
-def test_no_more_pods_end_than_must() -> None:
-    """A pod that can stay beside the new one stays."""
-    info = node(on(0, "a", 2, 1), on(0, "b", 2, 2), on(0, "c", 4, 3), on(1, "d", 8, 10))
-
-    assert victims(info, ask(4), "a") == {"a", "b"}
-
-
-def test_whoever_goes_anyway_is_the_first_to_go() -> None:
-    """No other pod is evicted for room that a terminating pod gives."""
-    info = node(on(0, "a", 8, 1), on(1, "b", 8, 9, ending=True))
-
-    assert victims(info, ask(8), "a") == {"b"}
+@pytest.mark.parametrize(
+    ("pods", "asking", "proposed", "expected"),
+    [
+        pytest.param(
+            [on(0, "a", 5), on(1, "b", 4), on(1, "c", 1)], ask(5), ["c"], {"a"}, id="c-frees-the-sum-but-no-card"
+        ),
+        pytest.param([on(0, "a", 5), on(1, "b", 4), on(1, "c", 1)], ask(4), ["c"], {"c"}, id="c-is-enough"),
+        pytest.param([on(0, "z", 8), on(1, "a", 4), on(1, "b", 4)], ask(8), ["a"], {"z"}, id="fewest"),
+        pytest.param(
+            [on(0, "a", 5, 10), on(0, "b", 3), on(1, "c", 5, 50), on(1, "d", 3)], ask(4), ["b"], None, id="each-card-kept"
+        ),
+        pytest.param(
+            [on(0, "a", 8, 5), on(1, "b", 4, 1), on(1, "c", 4, 1)], ask(8), ["a"], {"b", "c"}, id="lowest-priority"
+        ),
+        pytest.param(
+            [on(0, "a", 2, 1), on(0, "b", 2, 2), on(0, "c", 4, 3), on(1, "d", 8, 10)], ask(4), ["a"], {"a", "b"},
+            id="who-can-stay-stays",
+        ),
+        pytest.param([on(0, "a", 8, 1), on(1, "b", 8, 9, ending=True)], ask(8), ["a"], {"b"}, id="goes-anyway"),
+        pytest.param(
+            [on(0, "a", 8), on(1, "b", 8, 50)], ask(8), ["stranger", "a"], {"stranger", "a"}, id="stranger-beside"
+        ),
+        pytest.param([], ask(8), ["stranger"], {"stranger"}, id="stranger-alone"),
+        pytest.param(
+            [on(0, "a", 8, 2, cpu=500), on(1, "b", 7, 50), on(1, "c", 1, 1, cpu=500)],
+            ask(8, others=(("cpu", 1000),)), ["c"], {"a"},
+            id="others-give-its-cpu",
+        ),
+        pytest.param([on(0, "a", 2, 1, cpu=100)], ask(4, others=(("cpu", 1),)), ["a"], {"a"}, id="room-already"),
+        pytest.param(
+            [replace(on(0, "a", 8), evictable=FIXED), on(1, "b", 8)], ask(8), ["b"], {"b"}, id="not-shown-bound-yet"
+        ),
+    ],
+)  # fmt: skip
+def test_the_end_of_the_least_worthy_frees_a_card(
+    pods: list[Booking], asking: Preemptor, proposed: list[str], expected: set[str] | None
+) -> None:
+    """Of lower priority alone, the lowest and the fewest; a proposed pod that the book does not know stays a victim."""
+    assert victims(node(*pods), asking, *proposed) == expected
 
 
 def test_pod_of_a_used_up_budget_is_kept_if_another_can_go() -> None:
@@ -99,22 +97,6 @@ def test_pod_of_a_used_up_budget_is_kept_if_another_can_go() -> None:
     alone = node(on(0, "a", 8, 1, app="db"), on(1, "b", 8, 50))
     found = preempt(ask(8), {"n": Victims(("a",), 0)}, Snapshot({"n": alone}, budgets={("ns", "b"): budget}))
     assert found == {"n": Victims(("a",), 1)}
-
-
-def test_a_proposed_victim_that_is_no_pod_of_ours_stays_one() -> None:
-    """A proposed victim that has no card of ours stays a victim, because the scheduler had another reason for it."""
-    info = node(on(0, "a", 8), on(1, "b", 8, 50))
-
-    assert victims(info, ask(8), "stranger", "a") == {"stranger", "a"}
-    assert victims(node(), ask(8), "stranger") == {"stranger"}
-
-
-def test_a_proposed_victim_that_gives_no_card_is_spared() -> None:
-    """The others give as much of other resources as it would have given."""
-    info = node(on(0, "a", 8, 2, cpu=500), on(1, "b", 7, 50), on(1, "c", 1, 1, cpu=500))
-    asks_cpu = ask(8, others=(("cpu", 1000),))
-
-    assert victims(info, asks_cpu, "c") == {"a"}
 
 
 def test_proposed_victim_needed_for_other_resources_is_kept() -> None:
@@ -171,21 +153,6 @@ def test_cards_are_compared_as_the_scheduler_compares_nodes(
     ]
 
     assert victims(node(*pods), ask(8)) == expected
-
-
-def test_where_a_card_has_room_the_proposal_stands() -> None:
-    """The scheduler wants them for something that is not ours."""
-    info = node(on(0, "a", 2, 1, cpu=100))
-
-    assert victims(info, ask(4, others=(("cpu", 1),)), "a") == {"a"}
-
-
-def test_a_pod_that_the_api_has_not_shown_bound_is_no_victim() -> None:
-    """The scheduler might not know it, and would refuse the whole answer."""
-    assumed = replace(on(0, "a", 8), evictable=FIXED)
-    info = node(assumed, on(1, "b", 8))
-
-    assert victims(info, ask(8), "b") == {"b"}
 
 
 def test_unknown_node_is_dropped_and_cardless_pods_one_kept() -> None:

@@ -18,7 +18,6 @@ from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.extender.follow.audit import Audit
 from gpushare.extender.follow.controller import Controller
 from gpushare.kube.client import ApiClient
-from gpushare.model.node import Booking
 from tests.servers import StubApi, http_pool, serve, status, until
 
 MEMORY, COUNT, INDEX = "aliyun.com/gpu-mem", "aliyun.com/gpu-count", "ALIYUN_COM_GPU_MEM_IDX"
@@ -230,35 +229,21 @@ async def test_an_audit_waits_for_no_bookmark_if_no_suspect_is_left(caplog: pyte
     assert not any("the watch is behind" in record.message for record in caplog.records)
 
 
-async def test_a_watch_that_stays_behind_lets_nothing_be_corrected(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("is_deaf", [True, False], ids=["a watch that is behind", "a version that is no number"])
+async def test_a_watch_behind_the_list_lets_nothing_be_corrected(
+    caplog: pytest.LogCaptureFixture, is_deaf: bool
+) -> None:
     """Events still to come cannot be known from those that it has lost."""
+    listed = {"metadata": {"resourceVersion": "x"}, "items": []}
     async with stage(pod("a", 3, "n", 0), patience=0.05) as on:
-        on.api.deaf = True
-        on.api.delete("pods", "a")
+        on.api.deaf = is_deaf
+        if is_deaf:
+            on.api.delete("pods", "a")
+        else:
+            on.api.fault = lambda method, path: (200, listed) if path == "/api/v1/pods" else None
         assert await on.drift() == {}
         assert on.used() == [3, 0]
     assert any("the watch is behind: nothing was corrected suspects=1" in record.message for record in caplog.records)
-
-
-async def test_version_that_is_no_number_lets_nothing_be_corrected(caplog: pytest.LogCaptureFixture) -> None:
-    """No watch is known to have passed it."""
-    listed = {"metadata": {"resourceVersion": "x"}, "items": []}
-    async with stage(pod("a", 3, "n", 0), patience=0.05) as on:
-        on.api.fault = lambda method, path: (200, listed) if path == "/api/v1/pods" else None
-        assert await on.drift() == {}
-        assert on.used() == [3, 0]
-    assert any("the watch is behind" in record.message for record in caplog.records)
-
-
-async def test_bind_under_way_is_not_drift_and_leaked_assumption_is() -> None:
-    """With no request under way, and listed unbound."""
-    async with stage(pod("a", 3)) as on:
-        on.book.assume("n", Booking("uid-a", "d", "a", 3, ((0, 3),)))
-        on.under_way.add("uid-a")
-        assert await on.drift() == {}
-        on.under_way.clear()
-        assert await on.drift() == {"stale_assumption": (3, 1)}
-        assert on.used() == [0, 0]
 
 
 async def test_a_pod_without_a_valid_card_is_reported_and_no_drift(caplog: pytest.LogCaptureFixture) -> None:

@@ -129,20 +129,6 @@ async def test_a_node_that_loses_cards_is_judged_again() -> None:
     assert unplaced == 4
 
 
-async def test_a_pod_with_some_of_its_cards_is_reported() -> None:
-    """The card that it is on is booked, the one that it should move to is not there."""
-    stage = Stage(pod("moves", IDX="0", REPAIR="7"))
-    stage.nodes = [node(2)]
-    stage.watches = [[event("MODIFIED", node(2))]]
-    async with following(stage) as book:
-        await until(stage.notes)
-        used = book.snapshot().nodes["n"].used
-
-    ((_, note),) = stage.notes()
-    assert note.endswith("annotations name card 7, but node n has the cards [0, 1]: what else they name is booked")
-    assert used == 4
-
-
 async def test_an_entry_that_declares_no_card_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """An entry that declares no card is logged once and not with each change of the ConfigMap. Another entry is logged again."""
     stage = Stage()
@@ -226,20 +212,6 @@ async def test_an_ignored_change_is_an_event_of_its_own() -> None:
     assert all(body["message"].startswith("later changes of its annotations") for body in ignored)
 
 
-async def test_a_fault_that_ended_before_its_report_is_not_reported() -> None:
-    """A fault that ended before its report is not reported."""
-    api = ScriptedApi(lambda call: Answer({}, 201))
-    async with telling(api) as odd, asyncio.TaskGroup() as group:
-        odd.note(POD, "one")
-        odd.note(POD, None)
-        odd.note(OTHER, "two")
-        running = group.create_task(odd.run())
-        await until(lambda: api.calls)
-        running.cancel()
-
-    assert [name for name, _ in notes_of(api)] == ["q"]
-
-
 async def test_a_report_that_was_not_written_is_written_again() -> None:
     """After a while, and the others first; what it does not want is not."""
     answers: list[Answer | str] = [
@@ -294,13 +266,3 @@ async def test_the_log_has_faults_for_which_no_event_has_room(caplog: pytest.Log
 
     assert notes_of(api)[-1][0] == "p"
     assert len(caplog.records) == 601
-
-
-async def test_without_events_the_log_alone_has_it(caplog: pytest.LogCaptureFixture) -> None:
-    """The line has the pod, its uid and the problem."""
-    caplog.set_level(logging.WARNING)
-    odd = OddPods()
-    odd.note(POD, "one")
-    await odd.run()
-
-    assert [record.getMessage() for record in caplog.records] == ["odd pod=team/p uid=u1 problem=one"]
