@@ -304,13 +304,18 @@ def test_pod_too_large_for_its_card_moves_before_other_pods() -> None:
     assert match(waiting, offer(3, {0: 5, 1: 9}, must_be=1), lambda candidate: (1,)).pod == "b"
 
 
-@pytest.mark.parametrize(("begun", "free"), [((), {0: 2, 1: 2}), (("c0",), {0: 2, 1: 9})], ids=["no room", "half done"])
-def test_another_card_may_be_of_no_use(begun: tuple[str, ...], free: dict[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("units", "begun", "free"),
+    [((3,), [], {0: 2, 1: 2}), ((3, 3), ["c0"], {0: 2, 1: 9})],
+    ids=["no room", "half done"],
+)
+def test_another_card_may_be_of_no_use(units: tuple[int, ...], begun: list[str], free: dict[int, int]) -> None:
     """The other card needs room too, and the rest of a half-done pod goes to none: better an end than a pod on two cards."""
-    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": list(begun)}, {}, "uid-a")
+    others = [pod("b", 3, card=1)] if begun else []
+    waiting = candidates([pod("a", *units, card=0), *others], {"uid-a": begun}, {}, "uid-a")
 
     with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod"):
-        match(waiting if begun else waiting[:1], offer(3, free), lambda candidate: (1,))
+        match(waiting, offer(3, free), lambda candidate: (1,))
 
 
 def test_half_done_pod_needs_room_for_its_next_container_only() -> None:
