@@ -10,7 +10,6 @@ import base64
 import json
 import random
 import tempfile
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.quantity import MemoryUnit
+from gpushare.plugin_flags import ContainerFlags
 from tests.servers import StubApi, http_pool, serve
 
 UUIDS = [f"GPU-{letter * 8}-0000-0000-0000-000000000000" for letter in "abcdef"]
@@ -56,6 +56,7 @@ class Stage:
     health: CardHealth
     repairs: bool = True
     settled_seconds: float = 0.0
+    rules: ContainerFlags = field(default_factory=ContainerFlags)
     now: float = 0.0
     lines: list[Line] = field(default_factory=list)
     allocator: Allocator = field(init=False)
@@ -70,7 +71,7 @@ class Stage:
         book = KubeletRecords(self.folder / "none.sock", self.folder)
         self.pods = NodePods()
         self.allocator = Allocator(
-            self.client, self.pods, self.node, book, events,
+            self.client, self.pods, self.node, book, events, rules=self.rules,
             repairs=self.repairs, clock_ns=lambda: 7, monotonic=lambda: self.now, settled_seconds=self.settled_seconds,
         )  # fmt: skip
 
@@ -174,11 +175,6 @@ def units_of(pod: dict[str, Any]) -> int:
     return sum(int(one["resources"]["limits"][MEMORY]) for one in pod["spec"]["containers"])
 
 
-def ids_by_card(ids: list[str]) -> dict[str, int]:
-    """How many ids of each card, by what ids of a card have in common."""
-    return dict(sorted(Counter(one.split("-")[1] for one in ids).items()))
-
-
 def container(name: str, units: int, **more: str) -> dict[str, Any]:
     """A container with this request."""
     return {"name": name, "resources": {"limits": {MEMORY: str(units), SLOT: "1"}}, **more}
@@ -217,10 +213,13 @@ async def stage(
     *,
     slots: int = 0,
     kubelet: str = "v1.36.0",
+    unit: str = "GiB",
+    labels: dict[str, str] | None = None,
     **more: Any,
 ) -> AsyncIterator[Stage]:
     """A node of cards of these sizes, and its pods."""
-    described = {"metadata": {"name": "rig"}, "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": kubelet}}}
+    metadata = {"name": "rig", "labels": labels or {}}
+    described = {"metadata": metadata, "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": kubelet}}}
     api = StubApi(nodes=[described], pods=pods)
     mib = 1 if slots else 1024
     physical = [PhysicalCard(number, UUIDS[number], "T4", size * mib) for number, size in enumerate(sizes)]
@@ -229,7 +228,7 @@ async def stage(
             client = ApiClient(http)
             health = CardHealth(XidRules(), 0)
             node = NodeWriter(
-                client, "rig", MemoryUnit.parse("GiB"), "boot", now=lambda: 0.0, health=health, slots=slots
+                client, "rig", MemoryUnit.parse(unit), "boot", now=lambda: 0.0, health=health, slots=slots
             )
             await node.prepare()
             node.begin(physical)

@@ -7,7 +7,7 @@ import contextlib
 import json
 import random
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from gpushare.nvml.session import NvmlSession
 from gpushare.nvml.thread import NvmlThread
 from tests.servers import StubApi, http_pool, serve, until
 
-COOL_DOWN = 60.0
 SURVEY = 10.0
 
 
@@ -58,8 +57,6 @@ class Rig:
     plugin: Any
     thread: NvmlThread
     lists: list[dict[str, str]] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    counts: bool = True
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
     @property
@@ -79,7 +76,7 @@ class Rig:
 
     def sick_ids(self) -> int:
         """Unhealthy ids of the last list."""
-        return sick_in(self.lists[-1])
+        return sum(health == "Unhealthy" for health in self.lists[-1].values())
 
     def capacity(self, name: str) -> str | None:
         text = self.api.nodes[0]["status"]["capacity"].get(f"aliyun.com/gpu-{name}")
@@ -109,9 +106,7 @@ class Rig:
         """The kubelet: takes each list, and counts it into the Node's capacity."""
         async for message in self.plugin.ListAndWatch(pb.Empty()):
             self.lists.append({device.ID: device.health for device in message.devices})
-            self.sizes.append(message.ByteSize())
-            if self.counts:
-                self.count()
+            self.count()
 
     def count(self) -> None:
         """The kubelet writes what it has."""
@@ -119,15 +114,10 @@ class Rig:
         self.node.wake()
 
 
-def sick_in(ids: Mapping[str, str]) -> int:
-    """Unhealthy ids of a list."""
-    return sum(health == "Unhealthy" for health in ids.values())
-
-
-def new_node(boot: str = "boot-1") -> dict[str, Any]:
+def new_node() -> dict[str, Any]:
     return {
         "metadata": {"name": "rig", "uid": "uid-rig"},
-        "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": "v1.36.3", "bootID": boot}},
+        "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": "v1.36.3", "bootID": "boot-1"}},
     }
 
 
@@ -154,21 +144,16 @@ async def running(
     *,
     api: StubApi | None = None,
     rules: XidRules | None = None,
-    count: bool = True,
     unit: str = "GiB",
     more: tuple[str, ...] = (),
-    sysfs: Path = Path("/nonexistent"),
     ends_with: tuple[type[Exception], ...] = (),
 ) -> AsyncIterator[Rig]:
-    """A plugin that watches, and that ends with these errors.
-
-    ``count``: its kubelet counts the lists into the capacity; ``more`` are flags; ``sysfs`` as in NvmlSession.
-    """
+    """A plugin that watches, and that ends with these errors; ``more`` are flags."""
     api = api or StubApi(nodes=[new_node()])
     clock, thread, rules = Clock(), NvmlThread(), rules or XidRules()
-    flags = [f"--cool-down={COOL_DOWN:.0f}s", f"--survey-interval={SURVEY:.0f}s", *more]
+    flags = ["--cool-down=60s", f"--survey-interval={SURVEY:.0f}s", *more]
     settings = device_plugin_settings(["--node-name=rig", f"--memory-unit={unit}", *flags], {})
-    session = NvmlSession(None, listen=not rules.hears_nothing, sysfs=sysfs)
+    session = NvmlSession(None, listen=not rules.hears_nothing, sysfs=Path("/nonexistent"))
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         socket = Path(name) / "plugin.sock"
         async with serve(api) as url, http_pool(url) as http:
@@ -184,10 +169,7 @@ async def running(
             server = DevicePluginServer(object(), node)  # type: ignore[arg-type]  # nothing is allocated here
             await server.start(socket)
             async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-                rig = Rig(
-                    state, api, clock, node, watch, health, client, pb_grpc.DevicePluginStub(channel), thread,
-                    counts=count,
-                )  # fmt: skip
+                rig = Rig(state, api, clock, node, watch, health, client, pb_grpc.DevicePluginStub(channel), thread)
                 rig.tasks = tasks = [
                     asyncio.create_task(one) for one in (rig.follow(), watch.run(), node.keep_published(), news.run())
                 ]
@@ -205,4 +187,4 @@ async def running(
                     assert [type(one) for one in crashed] == list(ends_with), crashed
 
 
-__all__ = ["COOL_DOWN", "SURVEY", "Rig", "holder", "new_node", "running"]
+__all__ = ["SURVEY", "Rig", "holder", "new_node", "running"]

@@ -9,23 +9,6 @@ from tests.gpushare.deviceplugin.plugin_program import plugin
 from tests.servers import until
 
 
-async def test_a_scrape_shows_the_cards_and_sigterm_ends_all(tmp_path: Path) -> None:
-    """A plugin with every observer on shows its cards in a scrape, and ends without a traceback after SIGTERM."""
-    async with plugin(
-        tmp_path, "--metrics-address=:0", "--usage", "--delete-unadmitted", "--evict-overusers"
-    ) as running:
-        await running.until("published node=n")
-        metrics = (await running.get("/metrics")).text
-        healthy = (await running.get("/healthz")).text
-        code = await running.end()
-
-    (condition,) = running.api.nodes[0]["status"]["conditions"]
-    assert (condition["status"], condition["reason"]) == ("Unknown", "PluginEnded")
-    assert "gpushare_cards 2.0" in metrics
-    assert 'gpushare_card_memory_bytes{card="1",' in metrics
-    assert (healthy, code, "Traceback" in running.log) == ("ok", 0, False)
-
-
 async def test_a_plugin_that_waits_for_cards_is_scraped_all_the_same(tmp_path: Path) -> None:
     """A driver may come later; until then it is alive and has no sample of cards."""
     async with plugin(tmp_path, "--metrics-address=127.0.0.1:0", box="none") as running:

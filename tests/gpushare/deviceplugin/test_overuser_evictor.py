@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.manifests import OwnerReference
 from tests.gpushare.deviceplugin.test_usage_watch import Rig, Simulate, rig
 
 OTHER = "11111111-2222-4333-8444-555555555555"
@@ -31,50 +30,6 @@ def tried(node: Rig) -> int:
 def texts(node: Rig, reason: str) -> list[str]:
     """The texts of the events with this reason."""
     return [event["message"] for event in node.api.events if event["reason"] == reason]
-
-
-async def test_overuser_of_a_controller_is_evicted_after_its_time(simulate: Simulate, tmp_path: Path) -> None:
-    """Not before; once; by the eviction of this very pod; with an event that has the reason."""
-    async with rig(simulate("t4x2"), tmp_path, after=0, evicts=True) as node:
-        node.run(7, 1253)
-        await looks(node, 0, 15, 30, 45)
-        assert tried(node) == 0
-        assert texts(node, "GPUShareMemoryOveruse")[0].endswith("; it is evicted if it goes on for 60 s")
-        await looks(node, 60, 75)
-
-        assert (tried(node), node.api.pods) == (1, [])
-        asked = next(call["body"] for call in node.api.calls if call["path"] == PATH)
-        assert asked["deleteOptions"] == {"preconditions": {"uid": node.pods[0].metadata.uid}}
-        assert texts(node, "GPUShareOveruserEvicted") == [
-            "evicted: it used 1253 MiB of card 0 and booked 1024 MiB, for 60 s after it was reported; ReplicaSet web replaces it"
-        ]
-        assert node.value("gpushare_overuse_evictions_total", outcome="evicted") == 1
-
-
-async def test_bare_pod_is_only_reported(simulate: Simulate, tmp_path: Path) -> None:
-    """Its event has the reason."""
-    async with rig(simulate("t4x2"), tmp_path, after=0, evicts=True) as node:
-        node.pods[0].metadata.owner_references = [OwnerReference("ReplicaSet", "web", "o")]
-        node.run(7, 1253)
-        await looks(node, *range(0, 600, 15))
-
-        assert tried(node) == 0
-        (text,) = texts(node, "GPUShareMemoryOveruse")
-        assert "; it is not evicted: no controller would replace it" in text
-
-
-async def test_a_look_that_shows_nothing_begins_the_time_anew(simulate: Simulate, tmp_path: Path) -> None:
-    """One look that sees no process of the host gives the pod the whole grace period again."""
-    async with rig(simulate("t4x2"), tmp_path, after=0, evicts=True) as node:
-        node.run(7, 1253)
-        await looks(node, 0, 30)
-        (tmp_path / "7").rename(tmp_path / "hidden")
-        await looks(node, 59)
-        (tmp_path / "hidden").rename(tmp_path / "7")
-        await looks(node, 60, 90, 119)
-        assert tried(node) == 0
-        await looks(node, 120)
-        assert tried(node) == 1
 
 
 @pytest.mark.parametrize(

@@ -89,20 +89,6 @@ async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
         yield it
 
 
-async def test_a_controllers_pod_is_deleted_and_a_bare_one_is_reported() -> None:
-    """Each with an event that has the next step and the reason."""
-    async with rig(failed("owned"), failed("bare", ""), failed("job", "Job")) as node:
-        await node.sweeper.look()
-
-        assert node.names() == ["bare", "job"]
-        said = node.said()
-        assert "it is deleted so that ReplicaSet web replaces it" in said["owned"]
-        assert "it stays: no controller would replace it" in said["bare"]
-        assert "it stays: its Job" in said["job"]
-        assert all(MESSAGE in text for text in said.values())
-        assert (node.counted("reported"), node.counted("deleted")) == (3, 1)
-
-
 async def test_a_pod_without_room_is_told_to_leave_the_node() -> None:
     """Created again with the same nodeName it would fail again; once a card has room, that is reported, and each once."""
     async with rig(failed("bare", ""), failed("owned")) as node:
@@ -146,25 +132,17 @@ async def test_nothing_is_stuck_while_the_kubelet_lacks_our_list() -> None:
         assert node.names() == []
 
 
-async def test_the_pod_of_the_same_name_that_came_after_is_left_alone() -> None:
-    """Our watch is behind; the uid is the condition."""
+@pytest.mark.parametrize(("uid", "deleted"), [("uid-of-the-next", 0), ("uid-owned", 1)])
+async def test_one_deletion_of_this_very_pod_is_tried(uid: str, deleted: int) -> None:
+    """While the watch is behind a pod is not deleted twice, nor is the pod of the same name that came after it."""
     async with rig(failed("owned")) as node:
-        node.api.pods[0]["metadata"]["uid"] = "uid-of-the-next"
+        node.api.pods[0]["metadata"]["uid"] = uid
         await node.sweeper.look()
         await node.sweeper.look()
 
-        assert node.names() == ["owned"]
+        assert node.names() == ["owned"] * (1 - deleted)
         assert len([call for call in node.api.calls if call["method"] == "DELETE"]) == 1
-        assert node.counted("deleted") == 0
-
-
-async def test_deleted_pod_still_in_the_watch_is_deleted_once() -> None:
-    """A deleted pod that is still in the watch needs no second deletion, and is counted once."""
-    async with rig(failed("owned")) as node:
-        await node.sweeper.look()
-        await node.sweeper.look()
-
-        assert (len([call for call in node.api.calls if call["method"] == "DELETE"]), node.counted("deleted")) == (1, 1)
+        assert node.counted("deleted") == deleted
 
 
 async def test_a_node_that_always_refuses_does_not_loop() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import time
@@ -11,17 +10,15 @@ from typing import Any
 
 import pytest
 
-from clusters.api.waiting import eventually
 from gpushare import wire
 from gpushare.deviceplugin import takeover
 from gpushare.deviceplugin.allocation.node_view import list_all
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.kubelet_records import CHECKPOINT, KubeletRecords
-from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released
+from gpushare.deviceplugin.takeover import end_pods_of_former_boot
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.manifests import ObjectMeta
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.quantity import MemoryUnit
 from tests.servers import StubApi, http_pool, serve, status
@@ -63,49 +60,6 @@ def test_a_checkpoint_that_may_not_be_read_is_no_answer(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match=CHECKPOINT):
         KubeletRecords(tmp_path / "none.sock", tmp_path).owns(MEMORY)
-
-
-async def test_slots_mode_waits_says_what_to_do_and_goes_on_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The event on the node names the file and the steps; moving the file away is the cure."""
-    monkeypatch.setattr(takeover, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(takeover, "REPEAT_SECONDS", 0.05)
-    path = tmp_path / CHECKPOINT
-    path.write_bytes(checkpoint(MEMORY))
-    api = StubApi()
-    async with serve(api) as url, http_pool(url) as http:
-        events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
-        waiting = asyncio.create_task(
-            until_released(
-                KubeletRecords(tmp_path / "none.sock", tmp_path), ObjectMeta(name="rig", uid="rig-uid"), events
-            )
-        )
-
-        async def methods() -> list[str]:
-            return [call["method"] for call in api.calls]
-
-        await eventually(methods, lambda seen: seen[:2] == ["POST", "PATCH"], "the event is there, and counted up")
-        assert not waiting.done()
-        path.rename(tmp_path / "moved")
-        async with asyncio.timeout(300):
-            await waiting
-
-    event = api.events[0]
-    involved = event["involvedObject"]
-    assert (involved["kind"], involved["name"], event["reason"]) == ("Node", "rig", "GPUShareResourceOwned")
-    for word in (MEMORY, str(path), "drain", "stop the kubelet", "move", "start the kubelet"):
-        assert word in event["message"]
-
-
-async def test_a_node_that_never_had_ids_is_not_waited_for(tmp_path: Path) -> None:
-    """No checkpoint at all, on a new node: nothing is reported."""
-    api = StubApi()
-    async with serve(api) as url, http_pool(url) as http:
-        events = EventRecorder(ApiClient(http), "test", lambda: 0.0, random.Random(1))
-        await until_released(KubeletRecords(tmp_path / "none.sock", tmp_path), ObjectMeta(name="rig"), events)
-
-    assert api.events == []
 
 
 ENDED = "ALIYUN_COM_GPU_MEM_ENDED"
@@ -169,21 +123,17 @@ async def test_another_boot_ends_the_pods_that_linger() -> None:
     ]
 
 
-@pytest.mark.parametrize(("before", "now"), [("B", "B"), ("", "B"), (None, "B")])
-async def test_without_a_new_boot_a_pod_keeps_its_card(before: str | None, now: str) -> None:
-    """After a restart of the plugin alone, or if the former boot is not known, the processes may run."""
+@pytest.mark.parametrize(
+    ("before", "now", "marked"),
+    [("B", "B", {}), ("", "B", {}), (None, "B", {}), ("A", "", {"shut": "kernel"})],
+    ids=["no new boot", "no boot is known", "no annotation", "the kubelet reports no boot"],
+)
+async def test_a_pod_keeps_its_card_without_a_new_boot(before: str | None, now: str, marked: dict[str, str]) -> None:
+    """The processes may run if the boot is the same or the former one is not known. The kernel's own id counts if need be."""
     api = StubApi([node(before, now)], [pod("shut", "Failed")])
 
-    assert await start(api) == ["shut"]
-    assert ended(api) == {}
-
-
-async def test_a_node_without_a_boot_id_has_the_kernels() -> None:
-    """While the kubelet reports no boot, the kernel's own id of it counts."""
-    api = StubApi([node("A", "")], [pod("shut", "Failed")])
-
-    assert await start(api) == []
-    assert ended(api) == {"shut": "kernel"}
+    assert await start(api) == ([] if marked else ["shut"])
+    assert ended(api) == marked
 
 
 async def test_a_lost_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

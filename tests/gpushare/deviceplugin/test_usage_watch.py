@@ -121,31 +121,6 @@ async def rig(state: State, proc: Path, after: float = 60, *, evicts: bool = Fal
         assert thread.join(30)
 
 
-async def test_overuse_and_its_end_are_events_of_the_pod(simulate: Simulate, tmp_path: Path) -> None:
-    """1253 MiB on a GiB, as the original's own demo: an event and a metric after the time, an event at the end."""
-    async with rig(simulate("t4x2"), tmp_path) as node:
-        node.run(7, 1253)
-        await node.watch.look()
-        assert (node.used(), node.said()) == (1253 * MIB, [])
-
-        for node.now in (60, 75):
-            await node.watch.look()
-        assert node.said() == [("GPUShareMemoryOveruse", "Warning")]
-        assert node.api.events[0]["message"].startswith("uses 1253 MiB of card 0 and booked 1024 MiB;")
-        assert node.api.events[0]["involvedObject"]["uid"] == UID
-        over = {"namespace": "team", "pod": "player", "uid": UID, "card": "0"}
-        assert node.value("gpushare_pod_overuse_bytes", **over) == 229 * MIB
-        assert node.value("gpushare_overuse_episodes_total") == 1
-        assert node.published == f'[["{UID}",0,1024,1253]]'
-
-        node.end(7)
-        node.run(8, 1000)
-        await node.watch.look()
-        assert node.said()[1:] == [("GPUShareMemoryOveruseEnded", "Normal")]
-        assert node.value("gpushare_pod_overuse_bytes", **over) is None
-        assert node.published == ""
-
-
 async def test_a_card_that_does_not_answer_is_unknown_not_idle(simulate: Simulate, tmp_path: Path) -> None:
     """The others are seen; the pod's series is gone, not 0; NVML's refusal is counted."""
     state = simulate("t4x2")
@@ -223,21 +198,6 @@ async def test_a_process_on_a_card_not_booked_is_reported(simulate: Simulate, tm
         assert len(node.api.events) == 2
 
 
-async def test_a_pod_of_unknown_booking_is_not_accused(simulate: Simulate, tmp_path: Path) -> None:
-    """A pod without its annotations is not accused, and an accusation does not end while its card does not answer."""
-    state = simulate("t4x2")
-    async with rig(state, tmp_path, after=0) as node:
-        node.run(7, 5, card=1)
-        await node.watch.look()
-        state.lose(node.uuids[1])
-        await node.watch.look()
-        assert node.value("gpushare_unbooked_episodes_total") == 1
-        node.pods[0].metadata.annotations = {}
-        node.run(8, 5)
-        await node.watch.look()
-        assert node.value("gpushare_unbooked_episodes_total") == 1
-
-
 OUTER = "11111111-2222-3333-4444-555555555555"
 ID = "0123456789abcdef" * 4
 
@@ -248,66 +208,48 @@ def process(proc: Path, pid: int, group: str) -> None:
     (proc / str(pid) / "cgroup").write_text(f"0::{group}\n")
 
 
-def test_a_process_is_its_pods(tmp_path: Path) -> None:
-    """A process is reported with its pod, its card and its memory, known or not."""
-    process(tmp_path, 7, f"/kubepods/besteffort/pod{UID}/{ID}")
-
-    uses = ProcessOwners(tmp_path).uses(2, [Process(7, 100), Process(7, None)], {UID})
-
-    assert uses == [ProcessUse(2, UID, 100), ProcessUse(2, UID, None)]
-
-
-@pytest.mark.parametrize("group", [f"/kubepods/pod{OUTER}/{ID}", "/system.slice/x.service", None])
-def test_a_process_of_no_pod_of_ours_has_no_pod(tmp_path: Path, group: str | None) -> None:
-    """Another cluster's, the host's, or one that has just ended."""
+@pytest.mark.parametrize(
+    ("group", "owner"),
+    [
+        (f"/kubepods/pod{OUTER}/{ID}/kubelet/kubepods/pod{UID}/{ID}", UID),
+        (f"/kubepods/pod{OUTER}/{ID}", None),
+        ("/system.slice/x.service", None),
+        (None, None),
+    ],
+    ids=["a node in a pod of another cluster", "another cluster", "the host", "it has just ended"],
+)
+def test_a_process_is_that_of_this_clusters_pod(tmp_path: Path, group: str | None, owner: str | None) -> None:
+    """A process is put on a pod of this cluster, or on none."""
     if group is not None:
         process(tmp_path, 7, group)
 
-    assert ProcessOwners(tmp_path).uses(0, [Process(7, 1)], {UID}) == [ProcessUse(0, None, 1)]
+    assert ProcessOwners(tmp_path).uses(0, [Process(7, 1)], {UID}) == [ProcessUse(0, owner, 1)]
 
 
-def test_process_of_two_nested_pods_is_this_clusters(tmp_path: Path) -> None:
-    """A node that runs in a pod of another cluster."""
-    process(tmp_path, 7, f"/kubepods/pod{OUTER}/{ID}/kubelet/kubepods/pod{UID}/{ID}")
-
-    assert ProcessOwners(tmp_path).uses(0, [Process(7, 1)], {UID}) == [ProcessUse(0, UID, 1)]
-
-
-def test_invisible_processes_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Processes that are invisible without hostPID are logged once, in a line that shows what to do."""
+@pytest.mark.parametrize(
+    ("groups", "own", "looks"),
+    [
+        ({}, None, [([7, 8], True), ([7], True)]),
+        ({7: "/"}, None, [([], False), ([8, 7], False)]),
+        ({1: "/"}, 1, [([], True), ([1], False)]),
+        ({1: "/../../../../init.scope", 7: "/"}, 7, [([], False)]),
+    ],
+    ids=["no process is there", "one has ended", "our own container alone", "the host's, seen from a container"],
+)
+def test_a_proc_without_the_hosts_processes_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, groups: dict[int, str], own: int | None, looks: list[Any]
+) -> None:
+    """Without hostPID NVML's processes are invisible, or NVML lists none, which must not look like an idle card."""
+    for pid, group in groups.items():
+        process(tmp_path, pid, group)
+    if own is not None:
+        (tmp_path / "self").symlink_to(tmp_path / str(own))
     owners = ProcessOwners(tmp_path)
 
-    assert [owners.is_blind([7, 8]), owners.is_blind([7])] == [True, True]
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "hostPID: true" in caplog.text
-
-
-def test_blindness_is_reported_only_with_something_to_see(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """An idle node; a process that ended beside one that runs."""
-    process(tmp_path, 7, "/")
-    owners = ProcessOwners(tmp_path)
-
-    assert [owners.is_blind([]), owners.is_blind([8, 7])] == [False, False]
-    assert caplog.text == ""
-
-
-def test_a_proc_that_shows_only_our_own_container_is_blind(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """NVML then lists no process at all, which must not look like an idle card; a process that is seen proves the contrary."""
-    process(tmp_path, 1, "/")
-    (tmp_path / "self").symlink_to(tmp_path / "1")
-    owners = ProcessOwners(tmp_path)
-
-    assert [owners.is_blind([]), owners.is_blind([1])] == [True, False]
-    assert "hostPID: true" in caplog.text
-
-
-def test_a_proc_whose_first_process_is_elsewhere_is_the_hosts(tmp_path: Path) -> None:
-    """A proc whose first process is in another control group is the host's, as in a container with hostPID."""
-    process(tmp_path, 1, "/../../../../init.scope")
-    process(tmp_path, 7, "/")
-    (tmp_path / "self").symlink_to(tmp_path / "7")
-
-    assert not ProcessOwners(tmp_path).is_blind([])
+    assert [owners.is_blind(pids) for pids, _ in looks] == [is_blind for _, is_blind in looks]
+    logged = [record.levelno for record in caplog.records]
+    assert logged == [logging.WARNING] * any(is_blind for _, is_blind in looks)
+    assert ("hostPID: true" in caplog.text) is bool(logged)
 
 
 def test_the_kernels_own_folder_is_understood() -> None:

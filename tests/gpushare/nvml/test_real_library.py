@@ -90,18 +90,6 @@ async def test_the_device_plugin_waits_and_reports_it_on_the_node(tmp_path: Path
 
 
 @pytest.mark.parametrize("way", ["named", "found by the loader"])
-async def test_the_device_plugin_ends_where_it_was_asked_to(tmp_path: Path, way: str) -> None:
-    """The device plugin with `--fail-on-init-error` exits with 1 and the reason."""
-    arguments, environment = _way(way, tmp_path)
-    code, log = await run(
-        "gpushare-device-plugin", "--fail-on-init-error", *arguments,
-        NODE_NAME="n", KUBECONFIG=kubeconfig(tmp_path, "http://127.0.0.1:1"), **environment,
-    )  # fmt: skip
-
-    assert (code, REASON in log, "Traceback" in log) == (1, True, False)
-
-
-@pytest.mark.parametrize("way", ["named", "found by the loader"])
 async def test_a_recording_says_that_there_is_no_driver(tmp_path: Path, way: str) -> None:
     """A recording without a driver exits with 1 and NVML's text."""
     arguments, environment = _way(way, tmp_path)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpushare.nvml.api import CardLostError
 from gpushare.nvml.thread import NvmlThread
 from tests.servers import until
 
@@ -33,17 +32,6 @@ async def test_questions_are_asked_one_at_a_time_in_their_order(thread: NvmlThre
     assert seen == [(n, "nvml") for n in range(20)]
 
 
-async def test_what_a_question_raises_is_the_askers(thread: NvmlThread) -> None:
-    """An error that a question raises reaches the caller, and the thread goes on."""
-
-    def ask() -> None:
-        raise CardLostError("gone", 15)
-
-    with pytest.raises(CardLostError, match="gone"):
-        await thread.run(ask)
-    assert await thread.run(lambda: 7) == 7
-
-
 async def test_only_the_present_question_counts_as_silent(thread: NvmlThread) -> None:
     """Many questions that together take long are no driver that does not answer."""
     begun: list[float] = []
@@ -64,23 +52,6 @@ async def test_only_the_present_question_counts_as_silent(thread: NvmlThread) ->
         release.release()
     await asyncio.gather(*asked)
     await until(lambda: thread.silent_seconds() == 0)
-
-
-async def test_a_silent_driver_holds_up_no_other_task(thread: NvmlThread) -> None:
-    """The loop runs on, and a caller that is cancelled stops waiting; the question still ends."""
-    release = threading.Event()
-    asking = asyncio.create_task(thread.run(release.wait))
-    try:
-        async with asyncio.timeout(300):
-            turns = [await asyncio.sleep(0, turn) for turn in range(100)]
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-    finally:
-        release.set()
-
-    assert turns[-1] == 99
-    assert await thread.run(lambda: "on") == "on"
 
 
 def test_a_loop_that_is_gone_gets_no_answer(thread: NvmlThread) -> None:

@@ -66,18 +66,10 @@ def new(path: str, text: str) -> Damage:
 
 APPLY = "run gpushare-setup apply"
 BROKEN: dict[str, tuple[dict[str, str], list[str], Damage, str, str]] = {
-    "kubeadm 1.17: a field in the case of later releases is right, a duration is not": (
-        kubeadm(17), [], swapped(POLICY, "10000000000", '"10s"'),
-        f"{POLICY}: httpTimeout of the extender is '10s', and no number of nanoseconds", APPLY,
-    ),
     "kubeadm 1.22, upgraded to 1.23: the Policy's flag is there again": (
         kubeadm(23), [], swapped(MANIFEST, "    - --leader", "    - --policy-config-file=/etc/policy.json\n    - --leader"),
         f"{MANIFEST}: --policy-config-file keeps kube-scheduler from reading {CONFIG}",
         f"take --policy-config-file out, then {APPLY}",
-    ),
-    "kubeadm, upgraded from 1.24 to 1.29: an old version of the file": (
-        kubeadm(24), [], swapped(MANIFEST, ":v1.24.", ":v1.29."),
-        f"{CONFIG}: Kubernetes 1.29 does not read 'kubescheduler.config.k8s.io/v1beta3', but kubescheduler.config.k8s.io/v1", APPLY,
     ),
     "kubeadm: an upgrade wrote the manifest again": (
         kubeadm(), [], new(MANIFEST, kubeadm()[MANIFEST]),
@@ -91,10 +83,6 @@ BROKEN: dict[str, tuple[dict[str, str], list[str], Damage, str, str]] = {
     "kubeadm: the file is gone": (
         kubeadm(), [], gone(CONFIG), f"{CONFIG} is not there, so kube-scheduler does not ask the extender", APPLY,
     ),
-    "kubeadm: the file was cut off": (
-        kubeadm(), [], swapped(CONFIG, "extenders:\n-", "extenders: [\n-"),
-        f"{CONFIG}, line 11: no YAML: expected the node content, but found '-'", "fix the file, or restore it from a copy",
-    ),
     "kubeadm: a copy in the folder of manifests": (
         kubeadm(), [], new(f"{MANIFESTS}/kube-scheduler.yaml.bak", "kind: Pod\n"),
         f"{MANIFESTS}/kube-scheduler.yaml.bak: the kubelet runs a copy too, as a second kube-scheduler",
@@ -104,10 +92,6 @@ BROKEN: dict[str, tuple[dict[str, str], list[str], Damage, str, str]] = {
         kubeadm(), [], new("/proc/7/cmdline", "kube-scheduler\0--leader-elect=true\0"),
         f"no kube-scheduler that runs on this node has --config={CONFIG}",
         "read the kubelet's log, and kube-scheduler's in /var/log/pods",
-    ),
-    "kubeadm: the extender may be ignored": (
-        kubeadm(), [], swapped(CONFIG, "ignorable: false", "ignorable: true"),
-        f"{CONFIG}: ignorable of the extender is True, and not False", APPLY,
     ),
     "RKE: cluster.yml does not name the file": (
         rke(RKE_CLUSTER), RKE, swapped(CLUSTER_YML, CONFIG, "/etc/kubernetes/other.yaml"),
@@ -124,11 +108,6 @@ BROKEN: dict[str, tuple[dict[str, str], list[str], Damage, str, str]] = {
         "/etc/rancher/rke2/config.yaml: kube-scheduler-extra-mount lacks "
         "/etc/rancher/rke2/scheduler-gpushare-config.yaml:/etc/rancher/rke2/scheduler-gpushare-config.yaml", APPLY,
     ),
-    "k3s: another file wins": (
-        k3s(), K3S, new(f"{K3S_CONFIG}.d/10-site.yaml", "kube-scheduler-arg: [v=2]\n"),
-        f"{K3S_CONFIG}.d/10-site.yaml: sets kube-scheduler-arg, which wins over {K3S_CONFIG}",
-        f"move its list of kube-scheduler-arg to {K3S_CONFIG}",
-    ),
     "k3s: the arguments are one text": (
         k3s(), K3S, new(K3S_CONFIG, "kube-scheduler-arg: v=2\n"),
         f"{K3S_CONFIG}: kube-scheduler-arg is one text", "write it as a list: kube-scheduler-arg: [v=2]",
@@ -136,20 +115,10 @@ BROKEN: dict[str, tuple[dict[str, str], list[str], Damage, str, str]] = {
     "k0s: no configuration": (
         k0s(), K3S, gone(K0S_CONFIG), f"{K0S_CONFIG} is not there", f"write it: k0s config create > {K0S_CONFIG}",
     ),
-    "k0s: the release is not named": (
-        k0s(), [], swapped(K0S_CONFIG, "", ""),
-        "the node's files do not name the release of Kubernetes", "pass --kubernetes with it, such as 1.30",
-    ),
     "OpenShift: the operator's manifest": (
         {OPENSHIFT_MANIFEST: "kind: Pod\n"}, [], swapped(OPENSHIFT_MANIFEST, "", ""),
         f"{OPENSHIFT_MANIFEST}: OpenShift's operator writes kube-scheduler's manifest, and takes no extender",
         "run a second scheduler for the pods that share cards: kubectl apply -k clusters/deploy/overlays/second-scheduler",
-    ),
-    "managed control plane: no kube-scheduler": (
-        {"/etc/kubernetes/kubelet.conf": "account"}, [], swapped("/etc/kubernetes/kubelet.conf", "", ""),
-        "no kube-scheduler of a known kind is on this node",
-        "run it on a control plane node; if the provider keeps that (EKS, GKE, AKS, ACK), run a second scheduler for the pods that "
-        "share cards: kubectl apply -k clusters/deploy/overlays/second-scheduler",
     ),
 }  # fmt: skip
 

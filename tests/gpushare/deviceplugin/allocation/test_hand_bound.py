@@ -237,19 +237,6 @@ async def test_hand_bound_pods_cause_no_event_within_a_call() -> None:
         assert [call["method"] for call in node.api.calls[before:]].count("POST") == 0
 
 
-async def test_a_pod_of_many_containers_is_counted() -> None:
-    """The kubelet may give it ids, so its card is written and it takes none from a pod behind it."""
-    many = gpu_pod("many", 10, card=None)
-    many["spec"]["containers"] += [{"name": f"x{number}", "resources": {}} for number in range(1024)]
-    async with stage([many, gpu_pod("behind", 10, card=1)], sizes=(14, 14)) as node:
-        await node.allocator.recover()
-        await node.admit("many")
-        await node.start("many")
-        await node.admit("behind")
-
-        assert (node.has("many"), node.card("many"), node.has("behind")) == ({0}, "0", {1})
-
-
 async def test_pods_that_come_later_keep_no_start_waiting() -> None:
     """A start judges the pods without a card that are there when it begins, however many come meanwhile."""
     async with stage([gpu_pod("mine", 2, card=0)], (14, 14, 10)) as node:

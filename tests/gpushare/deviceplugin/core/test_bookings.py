@@ -62,26 +62,23 @@ def test_a_pod_stands_where_its_ids_lie(one: Pod, grants: list[Grant], expected:
     assert stand(one, *grants) == expected
 
 
-@pytest.mark.parametrize("wish", wire.CARD_WISHES)
-def test_a_pod_that_wishes_for_a_card_keeps_it(wish: str) -> None:
-    """The extender chose it for that."""
-    one = pod("a", **{wish: "x"})
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        *((pod("a", **{wish: "x"}), wish) for wish in wire.CARD_WISHES),
+        (
+            pod("a", ALIYUN_COM_GPU_MEM_EXTENDER="other"),
+            "the extender that bound it would not follow a change of its card",
+        ),
+    ],
+)
+def test_a_pod_with_a_wish_or_of_another_extender_keeps_its_card(one: Pod, why: str) -> None:
+    """The extender chose the card for the wish, and the original's book would go on counting the old one."""
+    found = why_fixed(one) or ""
 
-    assert wish in (why_fixed(one) or "")
-    assert not stand(one).may_move
-
-
-def test_a_pod_of_another_extender_keeps_its_card() -> None:
-    """The original's book would go on counting the old one."""
-    one = pod("a", ALIYUN_COM_GPU_MEM_EXTENDER="other")
-
-    assert why_fixed(one) == "the extender that bound it would not follow a change of its card"
+    assert (found == why) if "extender" in why else (why in found)
     assert not stand(one, grant("a", 1)).may_move
-
-
-def test_with_repairs_off_no_pod_moves() -> None:
-    """An operator's change is kept."""
-    assert not stand(pod("a"), repairs=False).may_move
+    assert not stand(pod("a"), repairs=False).may_move, "an operator's change is kept"
 
 
 def test_pods_that_are_not_on_one_card_stand_nowhere() -> None:
@@ -191,26 +188,39 @@ def kept(entries: Sequence[Entry], *pods: Pod, slots: int = 0, guesses: Sequence
     return set(kept_ids(holdings, pods, cards, counts_slots=bool(slots)))
 
 
-def test_ids_that_pods_hold_of_an_unhealthy_card_are_kept() -> None:
-    """Ids of a healthy card need no keeping; those of a pod that has ended or is gone are not kept."""
-    entries = [
-        line("a", "gs-0-0", "gs-0-1", container="init"),
-        line("a", "gs-0-1"),
-        line("b", "gs-1-0"),
-        line("ended", "gs-0-2"),
-        line("gone", "gs-0-3"),
-    ]
-    pods = [pod("a"), pod("b", card=1), pod("ended", phase="Succeeded")]
+LINES = [
+    line("a", "gs-0-0", "gs-0-1", container="init"),
+    line("a", "gs-0-1"),
+    line("b", "gs-1-0"),
+    line("ended", "gs-0-2"),
+    line("gone", "gs-0-3"),
+]
+STARTED = pod("lost", 2, card=0, phase="Running")
+KEPT: dict[str, tuple[list[Entry], list[Pod], set[str]]] = {
+    "of pods that are there, of the unhealthy card": (
+        LINES, [pod("a"), pod("b", card=1), pod("ended", phase="Succeeded")], {"gs-0-0", "gs-0-1"},
+    ),
+    "of no pod": ([], [pod("a")], set()),
+    "where they lie: the annotation may follow later": (
+        [line("a", "gs-0-3"), line("b", "gs-1-0")], [pod("a", card=1), pod("b", card=0)], {"gs-0-3"},
+    ),
+    # A pod of the Go plugin, or one that the kubelet has lost, counts in the scheduler's sum too: never more than there are.
+    "free ones for units without an id of ours": (
+        [line("a", "gs-0-0"), line("go", "g1")], [pod("a"), pod("go", 1, card=0)], {"gs-0-0", "gs-0-1"},
+    ),
+    "free ones for a pod that the kubelet has lost": (
+        [line("a", "gs-0-3")], [pod("a"), STARTED], {"gs-0-3", "gs-0-0", "gs-0-1"},
+    ),
+    "no more than there are": ([], [pod("huge", 9, card=0, phase="Running")], {f"gs-0-{one}" for one in range(4)}),
+}  # fmt: skip
 
-    assert kept(entries, *pods) == {"gs-0-0", "gs-0-1"}
-    assert kept([], *pods) == set()
 
-
-def test_ids_are_kept_where_they_lie_not_as_annotated() -> None:
-    """The annotation may follow the ids later; the kubelet and the scheduler count the ids."""
-    entries = [line("a", "gs-0-3"), line("b", "gs-1-0")]
-
-    assert kept(entries, pod("a", card=1), pod("b", card=0)) == {"gs-0-3"}
+@pytest.mark.parametrize(("entries", "pods", "expected"), KEPT.values(), ids=KEPT.keys())
+def test_ids_that_count_for_pods_on_an_unhealthy_card_are_kept(
+    entries: list[Entry], pods: list[Pod], expected: set[str]
+) -> None:
+    """Ids of a healthy card need no keeping; the kubelet and the scheduler count the ids and not the annotation."""
+    assert kept(entries, *pods) == expected
 
 
 def test_answered_ids_are_kept_before_the_records_have_them() -> None:
@@ -218,16 +228,6 @@ def test_answered_ids_are_kept_before_the_records_have_them() -> None:
     guess = Grant("a", "c", frozenset({"gs-0-2"}), {"gs-0-2": 0}, is_guess=True)
 
     assert kept([], pod("a"), guesses=[guess]) == {"gs-0-2"}
-
-
-def test_units_without_an_id_of_ours_keep_free_ids() -> None:
-    """A pod of the Go plugin, or one that the kubelet has lost, counts in the scheduler's sum too: never more than there are."""
-    started = pod("lost", 2, card=0, phase="Running")
-    entries = [line("a", "gs-0-0"), line("go", "g1")]
-
-    assert kept(entries, pod("a"), pod("go", 1, card=0)) == {"gs-0-0", "gs-0-1"}
-    assert kept([line("a", "gs-0-3")], pod("a"), started) == {"gs-0-3", "gs-0-0", "gs-0-1"}
-    assert len(kept([], pod("huge", 9, card=0, phase="Running"))) == 4
 
 
 def test_slots_that_containers_hold_are_kept() -> None:

@@ -43,11 +43,6 @@ def pod(name: str, *units: object, card: object = 0, init: tuple[object, ...] = 
     return msgspec.convert(document, Pod)
 
 
-def names(found: list[Candidate]) -> list[tuple[str, str]]:
-    """Pod and container."""
-    return [(one.pod, one.container) for one in found]
-
-
 FREE = {0: 14, 1: 14}
 
 
@@ -63,31 +58,36 @@ def offer(
     return Offer(size, Counter(FREE if free is None else free), Counter(room or FREE), Counter(must), **more)
 
 
-def test_the_pod_bound_first_is_asked_for_first() -> None:
-    """Two equal pods keep their order; assume time plays no part here."""
-    assert names(candidates([pod("b", 3), pod("a", 3)], {}, {})) == [("b", "c0"), ("a", "c0")]
+DELETED = "2026-01-01T00:00:00Z"
+DYING = pod("dying", 1, 1, 1, deleting=DELETED)
+HALF = {"uid-b": ["c0"]}
+ORDERS: dict[str, tuple[list[Pod], dict[str, list[str]], tuple[Any, ...], list[str]]] = {
+    "bound first, whatever its name": ([pod("b", 3), pod("a", 3)], {}, (), ["b c0", "a c0"]),
+    "a half-done pod first: a kubelet finishes one": ([pod("a", 3), pod("b", 1, 2)], HALF, ("uid-b",), ["b c1", "a c0"]),
+    "in its order, if another was answered after it": ([pod("a", 3), pod("b", 1, 2)], HALF, (), ["a c0", "b c1"]),
+    "the latest of two half-done ones: the kubelet gave the other up": (
+        [pod("a", 1, 2), pod("b", 1, 2)], {"uid-a": ["c0"], **HALF}, ("uid-b",), ["b c1", "a c1"],
+    ),
+    "init containers first": ([pod("a", 2, init=(4,))], {}, (), ["a i0"]),
+    "then the containers": ([pod("a", 2, init=(4,))], {"uid-a": ["i0"]}, (), ["a c0"]),
+    "all is granted": ([pod("a", 1, 2)], {"uid-a": ["c0", "c1"]}, (), []),
+    "deleted during its admission": ([pod("b", 1), DYING], {"uid-dying": ["c0"]}, ("uid-dying",), ["dying c1", "b c0"]),
+    "deleted, and another was answered since": ([DYING, pod("b", 1)], {"uid-dying": ["c0"]}, ("uid-b",), ["b c0"]),
+    "deleted, and the kubelet takes its ids back": ([DYING], {"uid-dying": ["c1", "c2"]}, ("uid-dying",), []),
+    "deleted, and the kubelet took one back": ([DYING], {"uid-dying": ["c0", "c2"]}, ("uid-dying",), []),
+    "deleted before its admission": ([DYING, pod("a", 3)], {}, (), ["dying c0", "a c0"]),
+    "deleted before its admission, and begun": (
+        [DYING, pod("a", 3)], {"uid-dying": ["c0"]}, ("uid-dying", {"uid-dying"}), ["dying c1", "a c0"],
+    ),
+}  # fmt: skip
 
 
-def test_a_pod_that_is_half_done_comes_before_all_others() -> None:
-    """The kubelet finishes one pod before the next."""
-    found = candidates([pod("a", 3), pod("b", 1, 2)], {"uid-b": ["c0"]}, {}, "uid-b")
-
-    assert names(found) == [("b", "c1"), ("a", "c0")]
-
-
-def test_half_done_pod_has_no_better_card_than_its_own() -> None:
-    """Another was answered after it, or another kubelet asks: that one gave it up, this one comes to it in its order."""
-    found = candidates([pod("a", 3), pod("b", 1, 2)], {"uid-b": ["c0"]}, {})
-
-    assert names(found) == [("a", "c0"), ("b", "c1")]
-
-
-def test_init_containers_come_before_containers() -> None:
-    """The init containers of a pod come before its containers, as the kubelet allocates them."""
-    waiting = pod("a", 2, init=(4,))
-
-    assert names(candidates([waiting], {}, {})) == [("a", "i0")]
-    assert names(candidates([waiting], {"uid-a": ["i0"]}, {})) == [("a", "c0")]
+@pytest.mark.parametrize(("pods", "granted", "latest", "expected"), ORDERS.values(), ids=ORDERS.keys())
+def test_containers_wait_in_the_kubelets_order(
+    pods: list[Pod], granted: dict[str, list[str]], latest: tuple[Any, ...], expected: list[str]
+) -> None:
+    """The container that a kubelet asks for next comes first; a deletion is not seen between two containers of a pod."""
+    assert [f"{one.pod} {one.container}" for one in candidates(pods, granted, {}, *latest)] == expected
 
 
 def test_a_candidate_says_container_and_pod_units() -> None:
@@ -123,11 +123,6 @@ def test_pods_that_do_not_wait_for_a_card_are_no_candidates(other: Pod) -> None:
     assert candidates([other], {}, {}) == []
 
 
-def test_a_fully_granted_pod_is_no_candidate() -> None:
-    """A pod that has the ids of all its containers is no candidate: its containers start by themselves."""
-    assert candidates([pod("a", 1, 2)], {"uid-a": ["c0", "c1"]}, {}) == []
-
-
 def test_match_compares_one_containers_units() -> None:
     """Never the pod's sum: the original did, and no pod of two containers ever matched (defect D2)."""
     waiting = candidates([pod("a", 1, 2)], {}, {})
@@ -137,11 +132,16 @@ def test_match_compares_one_containers_units() -> None:
         match(waiting, offer(3))
 
 
-def test_match_keeps_to_a_card_that_is_already_chosen() -> None:
-    """Reused ids of an init container, or a kubelet that did not ask."""
+@pytest.mark.parametrize(
+    "more",
+    [{"must_be": 1}, {"must_pod": "uid-b"}, {"room": {0: 2, 1: 3}}],
+    ids=["reused ids are of its card", "reused ids are its own", "another plugin's containers fill the other card"],
+)
+def test_match_passes_over_a_pod_that_cannot_be_meant(more: dict[str, Any]) -> None:
+    """Of two equal pods on two cards the second is meant."""
     waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=1)], {}, {})
 
-    assert match(waiting, offer(3, must_be=1)).pod == "b"
+    assert match(waiting, offer(3, **more)).pod == "b"
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,12 @@ def test_no_candidate_is_an_error_with_the_reason(
     units: int, free: dict[int, int], must_be: int | None, says: str
 ) -> None:
     """The original answered success with a nonsense variable (defect D3)."""
+    waiting = candidates([pod("a", 3)], {}, {})
+
     with pytest.raises(NoCandidateError, match=says):
-        match(candidates([pod("a", 3)], {}, {}), offer(units, free, must_be))
+        match(waiting, offer(units, free, must_be))
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits"):
+        match(waiting, offer(3, room={0: 2}))
 
 
 def test_ids_kept_for_ended_pods_are_named_as_the_reason() -> None:
@@ -237,39 +241,15 @@ def test_planned_card_counts_instead_of_the_annotated_one() -> None:
     assert found.cards == ((1, 3),)
 
 
-def test_of_pods_that_are_half_done_the_latest_comes_first() -> None:
-    """The kubelet gave up on the other."""
-    pods = [pod("a", 1, 2), pod("b", 1, 2)]
-    granted = {"uid-a": ["c0"], "uid-b": ["c0"]}
-
-    assert names(candidates(pods, granted, {}, latest="uid-b")) == [("b", "c1"), ("a", "c1")]
-
-
 def test_a_pod_that_ran_and_is_in_no_book_comes_last() -> None:
     """The kubelet lost its checkpoint and asks again; a container that has all its ids is never asked for."""
     let_in = pod("let-in", 3, assigned="true", statuses=[{"name": "c0"}])
     pods = [pod("ran", 3, phase="Running"), let_in, pod("new", 3)]
     found = candidates(pods, {}, {})
 
-    assert names(found) == [("new", "c0"), ("ran", "c0"), ("let-in", "c0")]
+    assert [one.pod for one in found] == ["new", "ran", "let-in"]
     assert candidates(pods[:2], {"uid-ran": ["c0"], "uid-let-in": ["c0"]}, {}) == []
     assert match(found[1:], offer(3, room={0: 0, 1: 0})).pod == "ran"
-
-
-def test_reused_ids_name_their_pod() -> None:
-    """No other pod can be meant."""
-    waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=0)], {}, {})
-
-    assert match(waiting, offer(3, must_pod="uid-b")).pod == "b"
-
-
-def test_a_card_without_room_is_passed_over_though_it_has_ids() -> None:
-    """Another plugin's containers are on it."""
-    waiting = candidates([pod("a", 3, card=0), pod("b", 3, card=1)], {}, {})
-
-    assert match(waiting, offer(3, room={0: 2, 1: 3})).pod == "b"
-    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits"):
-        match(waiting[:1], offer(3, room={0: 2}))
 
 
 def test_more_reused_ids_than_asked_for_match_no_pod() -> None:
@@ -310,18 +290,6 @@ def test_with_counted_slots_no_candidate_is_an_error_too(
         match(candidates(waiting, {}, {}), offer(1, free, room=room, counts_slots=True))
 
 
-def test_pod_deleted_during_its_admission_is_finished_first() -> None:
-    """The kubelet does not look at a deletion between its containers."""
-    deleted = pod("a", 1, 1, 1, deleting="2026-01-01T00:00:00Z")
-    granted = {"uid-a": ["c0"]}
-
-    assert names(candidates([pod("b", 1), deleted], granted, {}, "uid-a")) == [("a", "c1"), ("b", "c0")]
-    assert names(candidates([deleted, pod("b", 1)], granted, {}, latest="uid-b")) == [("b", "c0")]
-    # All of it was answered, and the kubelet is taking its ids back.
-    assert candidates([deleted], {"uid-a": ["c1", "c2"]}, {}, "uid-a") == []
-    assert candidates([deleted], {"uid-a": ["c0", "c2"]}, {}, "uid-a") == []
-
-
 def test_pod_too_large_for_its_card_moves_before_other_pods() -> None:
     """A container that got another card than the first of its pod would never start."""
     waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {}, {})
@@ -336,20 +304,18 @@ def test_pod_too_large_for_its_card_moves_before_other_pods() -> None:
     assert match(waiting, offer(3, {0: 5, 1: 9}, must_be=1), lambda candidate: (1,)).pod == "b"
 
 
-def test_elsewhere_must_have_room_too() -> None:
-    """A pod is refused if the other card that it may use has too few free ids for it."""
-    waiting = candidates([pod("a", 3, card=0)], {}, {})
+@pytest.mark.parametrize(
+    ("units", "begun", "free"),
+    [((3,), [], {0: 2, 1: 2}), ((3, 3), ["c0"], {0: 2, 1: 9})],
+    ids=["no room", "half done"],
+)
+def test_another_card_may_be_of_no_use(units: tuple[int, ...], begun: list[str], free: dict[int, int]) -> None:
+    """The other card needs room too, and the rest of a half-done pod goes to none: better an end than a pod on two cards."""
+    others = [pod("b", 3, card=1)] if begun else []
+    waiting = candidates([pod("a", *units, card=0), *others], {"uid-a": begun}, {}, "uid-a")
 
-    with pytest.raises(NoCandidateError, match="card 0 has 2 units left"):
-        match(waiting, offer(3, {0: 2, 1: 2}), lambda candidate: (1,))
-
-
-def test_the_call_of_a_half_done_pod_is_no_other_pods() -> None:
-    """Better an end with a reason than a pod on two cards."""
-    waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {}, "uid-a")
-
-    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod that waits"):
-        match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,))
+    with pytest.raises(NoCandidateError, match="card 0 has 2 units left for the 3 of the pod"):
+        match(waiting, offer(3, free), lambda candidate: (1,))
 
 
 def test_half_done_pod_needs_room_for_its_next_container_only() -> None:
@@ -364,12 +330,3 @@ def test_call_after_a_half_done_pod_may_be_anothers() -> None:
     waiting = candidates([pod("a", 3, 3, card=0), pod("b", 3, card=1)], {"uid-a": ["c0"]}, {})
 
     assert match(waiting, offer(3, {0: 2, 1: 9}), lambda candidate: (1,)).pod == "b"
-
-
-def test_pod_deleted_before_its_admission_keeps_its_place() -> None:
-    """Kubelets admit whatever they have seen, and end it then; its neighbour must not be mistaken for it."""
-    pods = [pod("dying", 3, 3, deleting="2026-01-01T00:00:00Z"), pod("a", 3)]
-
-    assert names(candidates(pods, {}, {})) == [("dying", "c0"), ("a", "c0")]
-    begun = candidates(pods, {"uid-dying": ["c0"]}, {}, "uid-dying", {"uid-dying"})
-    assert names(begun) == [("dying", "c1"), ("a", "c0")]

@@ -23,22 +23,40 @@ OURS = {
 }
 
 
-def told(*strategies: str, by: str = "uuid", granted: Granted | None = None) -> ContainerAnswer:
-    """The answer for two of a pod's five units of card 1."""
-    return answer(granted or Granted((CARD,), 2, 5), NVML, IDS, ContainerFlags(strategies, by))
+MOUNTS = "/var/run/nvidia-container-devices"
+VOID, VISIBLE = {"NVIDIA_VISIBLE_DEVICES": "void", **OURS}, {"NVIDIA_VISIBLE_DEVICES": "GPU-1a2b", **OURS}
+WAYS: dict[str, tuple[ContainerFlags, ContainerAnswer]] = {
+    "five variables, and no more": (ContainerFlags(("envvar",), "uuid"), ContainerAnswer(VISIBLE)),
+    "D27, NVML's index, which moves with the machine": (
+        ContainerFlags(("envvar",), "index"), ContainerAnswer({"NVIDIA_VISIBLE_DEVICES": "5", **OURS}),
+    ),
+    "CDI by CRI, and the variable names none": (
+        ContainerFlags(("cdi-cri",), "uuid"), ContainerAnswer(VOID, cdi_devices=("nvidia.com/gpu=GPU-1a2b",)),
+    ),
+    "a CDI annotation, with an id that no container shares": (
+        ContainerFlags(("cdi-annotations",), "index"),
+        ContainerAnswer(VOID, annotations={"cdi.k8s.io/gpushare_gs-1a2b-3": "nvidia.com/gpu=5"}),
+    ),
+    "mounts, and the variable names their folder": (
+        ContainerFlags(("volume-mounts",), "uuid"),
+        ContainerAnswer({"NVIDIA_VISIBLE_DEVICES": MOUNTS, **OURS}, mounts={f"{MOUNTS}/GPU-1a2b": "/dev/null"}),
+    ),
+    "several ways, with a kind and a prefix of the site": (
+        ContainerFlags(("envvar", "cdi-cri", "cdi-annotations"), "uuid", "example.com/card", "cdi.example.com/"),
+        ContainerAnswer(
+            VISIBLE,
+            annotations={"cdi.example.com/gpushare_gs-1a2b-3": "example.com/card=GPU-1a2b"},
+            cdi_devices=("example.com/card=GPU-1a2b",),
+        ),
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.promise("DP-019")
-def test_dp_019_the_variables_are_the_contract_and_no_more() -> None:
-    """By default five variables, no mounts, no devices, no annotations."""
-    assert told("envvar") == ContainerAnswer({"NVIDIA_VISIBLE_DEVICES": "GPU-1a2b", **OURS})
-
-
-def test_d27_by_index_the_runtime_gets_nvmls_not_ours() -> None:
-    """D27: our index is the pod's annotation; NVML's moves with the machine."""
-    variables = told("envvar", by="index").variables
-
-    assert (variables["NVIDIA_VISIBLE_DEVICES"], variables["ALIYUN_COM_GPU_MEM_IDX"]) == ("5", "1")
+@pytest.mark.parametrize(("rules", "expected"), WAYS.values(), ids=WAYS.keys())
+def test_dp_019_the_answer_names_the_card_as_asked_for(rules: ContainerFlags, expected: ContainerAnswer) -> None:
+    """Two of a pod's five units of card 1, by each way of naming a card."""
+    assert answer(Granted((CARD,), 2, 5), NVML, IDS, rules) == expected
 
 
 def test_a_card_that_nvml_does_not_show_has_no_index() -> None:
@@ -49,58 +67,19 @@ def test_a_card_that_nvml_does_not_show_has_no_index() -> None:
         answer(Granted((CARD,), 2, 5), {}, IDS, ContainerFlags(id_strategy="index"))
 
 
-def test_a_node_without_isolation_says_so() -> None:
-    """The original's variable for cGPU."""
-    variables = told("envvar", granted=Granted((CARD,), 2, 5, isolation_off=True)).variables
+def test_a_node_without_isolation_and_several_cards_are_named() -> None:
+    """The original's variable for cGPU; commas for the runtime and for the index, and the sum, so that a share stays a share."""
+    off = answer(Granted((CARD,), 2, 5, isolation_off=True), NVML, IDS, ContainerFlags()).variables
+    several = answer(Granted((CARD, OTHER), 20, 20), NVML, IDS, ContainerFlags()).variables
 
-    assert variables["CGPU_DISABLE"] == "true"
-
-
-def test_several_cards_are_named_together() -> None:
-    """Commas for the runtime and for the index; the sum, so that a share of it stays a share."""
-    variables = told("envvar", granted=Granted((CARD, OTHER), 20, 20)).variables
-
-    assert variables == {
+    assert off["CGPU_DISABLE"] == "true"
+    assert several == {
         "NVIDIA_VISIBLE_DEVICES": "GPU-1a2b,GPU-3c4d",
         "ALIYUN_COM_GPU_MEM_IDX": "1,2",
         "ALIYUN_COM_GPU_MEM_POD": "20",
         "ALIYUN_COM_GPU_MEM_CONTAINER": "20",
         "ALIYUN_COM_GPU_MEM_DEV": "28",
     }
-
-
-def test_cdi_by_cri_names_the_card_and_the_variable_none() -> None:
-    """An image that asks for all cards gets none by it: only the CDI's."""
-    assert told("cdi-cri") == ContainerAnswer(
-        {"NVIDIA_VISIBLE_DEVICES": "void", **OURS}, cdi_devices=("nvidia.com/gpu=GPU-1a2b",)
-    )
-
-
-def test_cdi_annotation_has_an_id_that_no_container_shares() -> None:
-    """Runtimes merge the annotations of a container; two requests must not be one."""
-    assert told("cdi-annotations", by="index") == ContainerAnswer(
-        {"NVIDIA_VISIBLE_DEVICES": "void", **OURS}, annotations={"cdi.k8s.io/gpushare_gs-1a2b-3": "nvidia.com/gpu=5"}
-    )
-
-
-def test_by_mounts_the_variable_names_their_folder() -> None:
-    """The variable names the folder of the mounts, so only a container that may mount below it can choose a card."""
-    folder = "/var/run/nvidia-container-devices"
-
-    assert told("volume-mounts") == ContainerAnswer(
-        {"NVIDIA_VISIBLE_DEVICES": folder, **OURS}, mounts={f"{folder}/GPU-1a2b": "/dev/null"}
-    )
-
-
-def test_several_ways_may_be_given() -> None:
-    """A runtime takes the one that it knows; kind and prefix are the site's."""
-    rules = ContainerFlags(("envvar", "cdi-cri", "cdi-annotations"), "uuid", "example.com/card", "cdi.example.com/")
-
-    assert answer(Granted((CARD,), 2, 5), NVML, IDS, rules) == ContainerAnswer(
-        {"NVIDIA_VISIBLE_DEVICES": "GPU-1a2b", **OURS},
-        annotations={"cdi.example.com/gpushare_gs-1a2b-3": "example.com/card=GPU-1a2b"},
-        cdi_devices=("example.com/card=GPU-1a2b",),
-    )
 
 
 @given(st.text("aX0-_.", min_size=1, max_size=120))

@@ -54,31 +54,23 @@ def test_a_mixed_node_has_each_cards_own_units() -> None:
     assert describe_cards([a, b, c], GIB, "boot") == NodeCards(1, "ids", "GiB", "boot", tuple(expected))
 
 
-def test_new_nodes_count_cards_in_nvmls_order() -> None:
-    """A node without earlier annotations counts its cards in NVML's order."""
-    assert indices(describe_cards(physical("b", "a"), GIB, "boot")) == {"b": 0, "a": 1}
+INDICES: dict[str, tuple[str | None, str, set[int], dict[str, int]]] = {
+    "a new node, in NVML's order": (None, "ba", set(), {"b": 0, "a": 1}),
+    "a card failed to come up at boot": ("abc", "bc", set(), {"b": 1, "c": 2}),
+    "another order of NVML": ("abc", "cab", set(), {"a": 0, "b": 1, "c": 2}),
+    "a pod names the card that is gone": ("ab", "bn", {0}, {"a": 0, "b": 1, "n": 2}),
+    "no pod names the card that is gone": ("ab", "bn", set(), {"b": 1, "n": 0}),
+    "a pod names a card that was gone with all others": ("", "ab", {0}, {"a": 1, "b": 2}),
+    "pods of the Go plugin, which gave NVML's": (None, "ab", {0, 1}, {"a": 0, "b": 1}),
+}
 
 
-def test_a_card_keeps_its_index_in_another_order_of_nvml() -> None:
-    """A card that failed to come up at boot moves all the others in NVML's count, not in ours."""
-    known = describe_cards(physical("a", "b", "c"), GIB, "boot")
+@pytest.mark.parametrize(("known", "now", "in_use", "expected"), INDICES.values(), ids=INDICES.keys())
+def test_a_card_keeps_its_index(known: str | None, now: str, in_use: set[int], expected: dict[str, int]) -> None:
+    """A card has the index of before, and a new one none that a pod names: that pod's card may come back."""
+    before = None if known is None else describe_cards(physical(*known), GIB, "boot").cards
 
-    assert indices(describe_cards(physical("b", "c"), GIB, "boot", known.cards)) == {"b": 1, "c": 2}
-    assert indices(describe_cards(physical("c", "a", "b"), GIB, "boot", known.cards)) == {"a": 0, "b": 1, "c": 2}
-
-
-def test_an_index_that_a_pod_names_is_not_given_to_a_new_card() -> None:
-    """The pod's card may come back; until then it stays shown, and no other card takes its place."""
-    known = describe_cards(physical("a", "b"), GIB, "boot")
-    pod_on_a = describe_cards(physical("b", "n"), GIB, "boot", known.cards, frozenset({0}))
-
-    assert indices(pod_on_a) == {"a": 0, "b": 1, "n": 2}
-    assert indices(describe_cards(physical("b", "n"), GIB, "boot", known.cards)) == {"b": 1, "n": 0}
-
-
-def test_pods_of_the_go_plugin_do_not_move_indices() -> None:
-    """The pods of the Go plugin keep their cards: without our annotation the indices in use are NVML's, as it gave them."""
-    assert indices(describe_cards(physical("a", "b"), GIB, "boot", None, frozenset({0, 1}))) == {"a": 0, "b": 1}
+    assert indices(describe_cards(physical(*now), GIB, "boot", before, frozenset(in_use))) == expected
 
 
 @given(st.lists(st.uuids(), unique=True, min_size=1, max_size=6), st.integers(0, 9))
@@ -187,99 +179,74 @@ def test_the_computed_size_is_the_encoded_size_of_a_sick_node(count: int, units:
     assert encoded_size(cards) == message.ByteSize()
 
 
-def test_list_too_large_for_a_kubelet_is_refused_with_a_unit() -> None:
-    """Eight cards of 80 GiB in MiB are 655,360 ids: 16 MB, and 4 MiB is the limit."""
-    cards = facts(8, 81920, MIB)
-    with pytest.raises(TooManyIdsError, match="use --memory-unit 8MiB") as refused:
-        check_ids(cards, "v1.35.1", None)
+T4X2 = facts(2, 15360, MIB)
+TOO_MANY: dict[str, tuple[NodeCards, str, int | None, str]] = {
+    "16 MB, and 4 MiB is the limit": (facts(8, 81920, MIB), "v1.35.1", None, " 655360 ids, .*use --memory-unit 8MiB, or "),
+    "an operator's limit, for old kubelets too": (facts(1, 15360, MIB), "v1.28.2", 100, "more than 100 "),
+    "eight H200": (facts(8, H200, MIB), "v1.30.0", None, "use --memory-unit 16MiB, or --mode slots "),
+    "a new kubelet": (facts(8, H200, MIB), "v1.36.3", None, "use --memory-unit 512MiB, or --mode slots "),
+    "a larger unit": (
+        facts(8, H200, MemoryUnit.parse("256MiB")), "v1.36.3", None, "use --memory-unit 512MiB, or --mode slots "
+    ),
+    "no unit leaves each card one": (
+        facts(8, 2048, GIB), "v1.30.0", 4, r"; use --mode slots \(exact MiB\), or --max-ids 16 "
+    ),
+    "one unit a card": (facts(8, 2048, GIB), "v1.30.0", 8, "use --memory-unit 2048MiB, or --mode slots "),
+    "one card": (facts(1, 15079, MIB), "v1.30.0", 14, "use --memory-unit GiB, or --mode slots "),
+    "slots": (
+        facts(8, H200, MIB, 600), "v1.36.3", None, "^--slots 600 makes 4800 ids, .* use --slots 500, or --max-ids 4800"
+    ),
+    "slots of one card": (
+        facts(1, H200, MIB, 5000), "v1.36.3", None, "^--slots 5000 makes 5000 ids, .* use --slots 4000, or --max-ids 5000"
+    ),
+    "slots beyond an operator's limit": (
+        facts(8, H200, MIB, 2), "v1.36.3", 4, "^--slots 2 makes 16 ids, .* use --slots 1, or"
+    ),
+    "slots beyond 4 MiB": (
+        facts(8, H200, MIB, 50_000), "v1.30.0", None,
+        r"^--slots 50000 makes 400000 ids, \d+ bytes; a kubelet takes 4194304; use --slots 1\d{4}$",
+    ),
+    # From 1.36 on a kubelet stands still over tens of thousands.
+    **{
+        f"a kubelet of {version[:20]!r}": (
+            T4X2, version, None,
+            f"^--memory-unit MiB makes 30720 ids, more than 4000 .kubelet {version or 'unknown'}.; .* or --max-ids 30720 if",
+        )
+        for version in ("v1.36.3", "v1.40.0-alpha.1", "v2.0.0", "", "nonsense", f"v{'9' * 5000}.1")
+    },
+}  # fmt: skip
 
-    assert "655360 ids" in str(refused.value)
-    check_ids(facts(8, 81920, MemoryUnit.parse("8MiB")), "v1.35.1", None)
 
-
-@pytest.mark.parametrize("version", ["v1.36.3", "v1.40.0-alpha.1", "v2.0.0", "", "nonsense", f"v{'9' * 5000}.1"])
-def test_new_or_unknown_kubelet_gets_few_thousand_ids(version: str) -> None:
-    """From 1.36 on it stands still over tens of thousands."""
-    cards = facts(2, 15360, MIB)
-    text = (
-        f"^--memory-unit MiB makes 30720 ids, more than 4000 .kubelet {version or 'unknown'}.; .* or --max-ids 30720 if"
-    )
-    with pytest.raises(TooManyIdsError, match=text):
-        check_ids(cards, version, None)
-
-    check_ids(cards, version, 30720)
-    check_ids(facts(2, 15360, MemoryUnit.parse("8MiB")), version, None)
-
-
-def test_an_old_kubelet_takes_what_fits_in_four_mebibytes() -> None:
-    """Two T4 in MiB, as the original announces them."""
-    check_ids(facts(2, 15360, MIB), "v1.28.2", None)
-
-
-def test_an_operators_limit_holds_for_old_kubelets_too() -> None:
-    """--max-ids is a word, not a hint."""
-    with pytest.raises(TooManyIdsError, match="more than 100"):
-        check_ids(facts(1, 15360, MIB), "v1.28.2", 100)
+@pytest.mark.parametrize(("cards", "version", "limit", "says"), TOO_MANY.values(), ids=TOO_MANY.keys())
+def test_a_list_that_a_kubelet_would_not_take_is_refused(
+    cards: NodeCards, version: str, limit: int | None, says: str
+) -> None:
+    """The refusal names what would fit: a unit, slots, or more ids."""
+    with pytest.raises(TooManyIdsError, match=says):
+        check_ids(cards, version, limit)
 
 
 @pytest.mark.parametrize(
-    ("unit", "kubelet", "fitting"),
-    [("MiB", "v1.30.0", "16MiB"), ("MiB", "v1.36.3", "512MiB"), ("256MiB", "v1.36.3", "512MiB")],
+    ("cards", "version", "limit"),
+    [
+        (facts(8, 81920, MemoryUnit.parse("8MiB")), "v1.35.1", None),
+        (T4X2, "v1.28.2", None),
+        (T4X2, "v1.36.3", 30720),
+        (facts(2, 15360, MemoryUnit.parse("8MiB")), "v1.36.3", None),
+        (facts(8, H200, MemoryUnit.parse("16MiB")), "v1.30.0", None),
+        (facts(8, H200, MemoryUnit.parse("512MiB")), "v1.36.3", None),
+        (facts(8, H200, MIB, slots=500), "v1.36.3", None),
+        *((facts(8, H200, GIB), version, None) for version in ("v1.19.0", "v1.30.0", "v1.36.3", "")),
+    ],
 )
-def test_eight_h200_in_a_small_unit_are_refused_with_the_remedy(unit: str, kubelet: str, fitting: str) -> None:
-    """The refusal names both ways out, and both work."""
-    with pytest.raises(TooManyIdsError) as refused:
-        check_ids(facts(8, H200, MemoryUnit.parse(unit)), kubelet, None)
-
-    assert f"use --memory-unit {fitting}, or --mode slots" in str(refused.value)
-    check_ids(facts(8, H200, MemoryUnit.parse(fitting)), kubelet, None)
-    check_ids(facts(8, H200, MIB, slots=48), kubelet, None)
-
-
-@pytest.mark.parametrize("kubelet", ["v1.19.0", "v1.30.0", "v1.36.3", ""])
-def test_eight_h200_in_gibibytes_are_served_everywhere(kubelet: str) -> None:
-    """1,120 ids."""
-    check_ids(facts(8, H200, GIB), kubelet, None)
+def test_a_list_that_a_kubelet_takes_is_served(cards: NodeCards, version: str, limit: int | None) -> None:
+    """What a refusal named works, and so do 1,120 ids everywhere."""
+    check_ids(cards, version, limit)
 
 
 def test_the_ids_of_eight_h200_are_short() -> None:
     """At most 63 characters, whatever the unit; here 20 at most."""
     assert max(len(one) for one, _ in device_list(facts(8, H200, MIB).cards)) <= 20
-
-
-def test_where_no_unit_leaves_each_card_one_only_slots_are_named() -> None:
-    """A unit larger than the smallest card is no way out."""
-    with pytest.raises(TooManyIdsError, match=r"; use --mode slots \(exact MiB\), or --max-ids 16 "):
-        check_ids(facts(8, 2048, GIB), "v1.30.0", 4)
-    with pytest.raises(TooManyIdsError, match="use --memory-unit 2048MiB, or --mode slots"):
-        check_ids(facts(8, 2048, GIB), "v1.30.0", 8)
-    with pytest.raises(TooManyIdsError, match="use --memory-unit GiB, or --mode slots"):
-        check_ids(facts(1, 15079, MIB), "v1.30.0", 14)
-
-
-@pytest.mark.parametrize(
-    ("count", "slots", "kubelet", "limit", "says"),
-    [
-        (8, 600, "v1.36.3", None, "--slots 600 makes 4800 ids, .* use --slots 500, or --max-ids 4800"),
-        (1, 5000, "v1.36.3", None, "--slots 5000 makes 5000 ids, .* use --slots 4000, or --max-ids 5000"),
-        (8, 2, "v1.36.3", 4, "--slots 2 makes 16 ids, .* use --slots 1, or"),
-        (
-            8,
-            50_000,
-            "v1.30.0",
-            None,
-            r"--slots 50000 makes 400000 ids, \d+ bytes; a kubelet takes 4194304; use --slots 1\d{4}$",
-        ),
-    ],
-)
-def test_too_many_slots_are_refused_with_a_number_that_fits(
-    count: int, slots: int, kubelet: str, limit: int | None, says: str
-) -> None:
-    """Slots are ids too."""
-    with pytest.raises(TooManyIdsError, match=says):
-        check_ids(facts(count, H200, MIB, slots=slots), kubelet, limit)
-
-    check_ids(facts(8, H200, MIB, slots=500), "v1.36.3", None)
 
 
 @pytest.mark.promise("DP-023")

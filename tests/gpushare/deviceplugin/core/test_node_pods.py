@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -43,33 +46,59 @@ def order(pods: NodePods) -> list[str]:
     return [one.metadata.uid for one in pods.in_admission_order()]
 
 
-def test_pods_keep_the_order_in_which_the_watch_showed_them() -> None:
-    """An update does not move a pod, whatever its assume time."""
+def put(uid: str, assumed: object = "", **more: Any) -> Callable[[NodePods], object]:
+    """The watch shows a pod."""
+    return lambda pods: pods.set(pod(uid, assumed, **more))
+
+
+def listed(*shown: Pod, version: str = "", is_fresh: bool = False) -> Callable[[NodePods], object]:
+    """A list of this version; a fresh one was asked for after all that is known."""
+    return lambda pods: pods.replace(shown, version, since=pods.newest if is_fresh else 0)
+
+
+def gone(uid: str) -> Callable[[NodePods], object]:
+    """The watch shows the end of a pod."""
+    return lambda pods: pods.remove(ObjectMeta(uid=uid))
+
+
+HUGE, LAST = "9" * 5000, 2**64
+# What is shown, and the order of admission after it.
+HISTORIES: dict[str, list[Callable[[NodePods], object] | list[str]]] = {
+    "an update does not move a pod, whatever its assume time, and a list adds new ones at the end": [
+        put("b", 2), put("gone", 1), put("b", 0), ["b", "gone"], listed(pod("a", 1), pod("b", 9)), ["b", "a"],
+    ],
+    "by the versions of the bindings and not by assuming, whatever showed a pod first": [
+        put("c", 1, version=30),
+        listed(pod("a", 9, version=20), pod("b", 5, version=25), pod("c", 1, version=30), version="31"),
+        ["a", "b", "c"],
+    ],
+    "a list shows a pod late, the watch then as it was bound": [
+        listed(pod("a", version=29), pod("b", version=25), version="31"), ["b", "a"],
+        put("a", version=20), ["a", "b"], put("a", version=40), ["a", "b"],
+    ],
+    "a time of thousands of digits, which int() refuses": [listed(pod("b", 20), pod("a", HUGE), version=HUGE), ["a", "b"]],
+    "a list below the last version is of a restored state": [
+        put("a", version=90), put("lost", version=95), put("ended", version=70), gone("ended"),
+        listed(pod("a", version=7), pod("ended", version=6), version="8", is_fresh=True), ["a", "ended"],
+        put("lost", version=9), ["a", "ended", "lost"], listed(version="1", is_fresh=True), [],
+    ],
+    "the first and the last version: an API server counts from 1 on, in 64 bits": [
+        put("b", version=LAST - 1), put("a", version=LAST - 2), ["a", "b"], listed(version="1"), ["a", "b"],
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES.keys())
+def test_pods_are_admitted_in_the_order_of_their_bindings(
+    history: list[Callable[[NodePods], object] | list[str]],
+) -> None:
+    """Whatever a watch and lists show, and in whatever order."""
     pods = NodePods()
-    for uid, assumed in (("b", 2), ("a", 1), ("b", 0)):
-        pods.set(pod(uid, assumed))
-
-    assert order(pods) == ["b", "a"]
-
-
-def test_the_version_of_the_binding_is_the_order() -> None:
-    """Pods are in the order of their bindings' versions and not of assuming, whether a watch or a list showed them first."""
-    pods = NodePods()
-    pods.set(pod("c", 1, version=30))
-    pods.replace([pod("a", 9, version=20), pod("b", 5, version=25), pod("c", 1, version=30)], "31")
-
-    assert order(pods) == ["a", "b", "c"]
-
-
-def test_a_change_after_the_binding_does_not_move_a_pod() -> None:
-    """The list shows it late, the watch then shows it as it was bound."""
-    pods = NodePods()
-    pods.replace([pod("a", version=29), pod("b", version=25)], "31")
-    assert order(pods) == ["b", "a"]
-    pods.set(pod("a", version=20))
-    assert order(pods) == ["a", "b"]
-    pods.set(pod("a", version=40))
-    assert order(pods) == ["a", "b"]
+    for step in history:
+        if isinstance(step, list):
+            assert order(pods) == step
+        else:
+            step(pods)
 
 
 def test_what_a_kubelet_finds_at_its_start_comes_by_age() -> None:
@@ -116,6 +145,11 @@ def test_what_is_gone_stays_gone() -> None:
     pods.replace([], "3")
     pods.set(pod("b", version=2))
     assert order(pods) == []
+    # Pods that were not kept push no remembered end out of memory, so that an author cannot make the plugin forget one.
+    for number in range(1001):
+        pods.remove(ObjectMeta(uid=str(number)))
+    pods.replace([pod("b", version=2)], "2")
+    assert order(pods) == []
     for number in range(1001):
         pods.set(pod(str(number)))
         pods.remove(ObjectMeta(uid=str(number)))
@@ -124,7 +158,7 @@ def test_what_is_gone_stays_gone() -> None:
 
 
 def test_followers_get_the_changes() -> None:
-    """A follower is called after each change, that of an allocation by the kubelet's records too."""
+    """A follower is called after each change, also that of an allocation by the kubelet's records, which counts then."""
     seen: list[int] = []
     pods = NodePods(lambda: seen.append(len(order(pods))))
     pods.set(pod("a"))
@@ -133,6 +167,9 @@ def test_followers_get_the_changes() -> None:
     pods.correct("b", Allocation(((1, 2),), 14))
 
     assert seen == [1, 2, 1, 1]
+    found = allocation_of(pods.by_uid("b") or Pod())
+    assert found is not None
+    assert found.shares == ((1, 2),)
 
 
 def copy_of(uid: str, called: str, owner: OwnerReference | None, *, asks: bool = True) -> Pod:
@@ -187,14 +224,6 @@ def test_a_mark_takes_no_other_pods_place(called: str, owner: OwnerReference | N
     assert {uid: one and one.metadata.uid for uid, one in found.items()} == names | {"victim without cards": None}
 
 
-def test_a_time_of_thousands_of_digits_says_nothing() -> None:
-    """An author of annotations could end the plugin otherwise: int() refuses more than 4,300 digits."""
-    pods = NodePods()
-    pods.replace([pod("b", 20), pod("a", "9" * 5000)], "9" * 5000)
-
-    assert order(pods) == ["a", "b"]
-
-
 def test_pods_without_versions_are_ordered_by_assume_time() -> None:
     """A fresh start knows no bind order then; those without a time come first, by age and then by name."""
     pods = NodePods()
@@ -207,26 +236,16 @@ def test_pods_without_versions_are_ordered_by_assume_time() -> None:
     assert pods.newest == 0
 
 
-def test_a_list_adds_the_new_at_the_end_and_drops_the_gone() -> None:
-    """A known pod keeps its place."""
-    pods = NodePods()
-    pods.set(pod("b", 9))
-    pods.set(pod("gone", 1))
-    pods.replace([pod("a", 1), pod("b", 9)])
-
-    assert order(pods) == ["b", "a"]
-
-
-def test_removal_is_by_uid() -> None:
+def test_the_newest_of_one_name_is_found_and_removal_is_by_uid() -> None:
     """The late end of an old pod leaves the new one of its name."""
     pods = NodePods()
-    pods.set(pod("old", name="web-0"))
-    pods.set(pod("new", name="web-0"))
-    pods.remove(ObjectMeta(name="web-0", namespace="d", uid="old"))
-
-    found = pods.find("d", "web-0")
-    assert found is not None
-    assert (found.metadata.uid, pods.find("d", "other")) == ("new", None)
+    for uid in ("old", "new"):
+        pods.set(pod(uid, name="web-0"))
+    for _ in range(2):
+        found = pods.find("d", "web-0")
+        assert found is not None
+        assert (found.metadata.uid, pods.find("d", "other")) == ("new", None)
+        pods.remove(ObjectMeta(name="web-0", namespace="d", uid="old"))
 
 
 def test_a_pod_that_cannot_be_read_is_unknown_until_it_ends() -> None:
@@ -252,17 +271,6 @@ def test_a_pod_that_cannot_be_read_is_unknown_until_it_ends() -> None:
     assert pods.are_known
 
 
-def test_of_two_pods_of_one_name_the_newest_is_found() -> None:
-    """The old one's end was not seen yet."""
-    pods = NodePods()
-    pods.set(pod("old", name="web-0"))
-    pods.set(pod("new", name="web-0"))
-
-    found = pods.find("d", "web-0")
-    assert found is not None
-    assert found.metadata.uid == "new"
-
-
 def test_after_a_restore_lower_versions_count() -> None:
     """The restored state replaces the known one, and a pod that was seen to end exists again."""
     pods = NodePods()
@@ -281,21 +289,6 @@ def test_after_a_restore_lower_versions_count() -> None:
     assert (pods.by_uid("b") or Pod()).metadata.resource_version == "8"
     pods.replace([pod("a", version=7), pod("b", version=8), pod("ended", version=9)], "20")
     assert order(pods) == ["b", "a", "ended"]
-
-
-def test_a_list_below_the_last_version_resets() -> None:
-    """The list of an admission may be the first that shows the restored state: what never happened ends, what came back counts."""
-    pods = NodePods()
-    for one in (pod("a", version=90), pod("lost", version=95), pod("ended", version=70)):
-        pods.set(one)
-    pods.remove(ObjectMeta("ended", "d", "ended"))
-    pods.replace([pod("a", version=7), pod("ended", version=6)], "8", since=pods.newest)
-
-    assert (order(pods), pods.newest) == (["a", "ended"], 8)
-    pods.set(pod("lost", version=9))
-    assert order(pods) == ["a", "ended", "lost"]
-    pods.replace([], "1", since=pods.newest)
-    assert order(pods) == []
 
 
 def test_a_list_that_was_asked_for_before_an_event_is_no_restore() -> None:
@@ -368,29 +361,6 @@ def test_a_write_counts_though_the_watch_showed_more() -> None:
     assert order(pods) == []
 
 
-def test_the_kubelets_book_says_what_counts() -> None:
-    """Whatever is written on the pod."""
-    pods = NodePods()
-    pods.set(pod("a", 1, version=5, ALIYUN_COM_GPU_MEM_IDX="0"))
-    pods.correct("a", Allocation(((1, 2),), 14))
-
-    found = allocation_of(pods.by_uid("a") or Pod())
-    assert found is not None
-    assert found.shares == ((1, 2),)
-
-
-def test_pods_without_cards_push_no_end_out_of_memory() -> None:
-    """Pods that were not kept push no remembered end out of memory, so that an author cannot make the plugin forget one."""
-    pods = NodePods()
-    pods.set(pod("a", version=1))
-    pods.remove(ObjectMeta(uid="a"))
-    for number in range(1001):
-        pods.remove(ObjectMeta(uid=str(number)))
-    pods.replace([pod("a", version=1)], "1")
-
-    assert order(pods) == []
-
-
 def test_write_on_a_pod_of_a_lost_history_conflicts() -> None:
     """An API server takes its version for one that no object has now, and not for a text that makes no sense."""
     pods = NodePods()
@@ -422,17 +392,12 @@ def test_version_that_is_no_number_has_no_place_in_an_order() -> None:
     assert order(pods) == []
 
 
-def test_the_first_and_the_last_version_are_versions() -> None:
-    """An API server counts from 1 on, in 64 bits."""
+def test_the_end_of_a_pod_at_the_first_version_is_not_final() -> None:
+    """A later version shows that it goes on."""
     pods = NodePods()
-    pods.set(pod("b", version=2**64 - 1))
-    pods.set(pod("a", version=2**64 - 2))
-    assert order(pods) == ["a", "b"]
-    pods.replace([], "1")
-    assert order(pods) == ["a", "b"]
     pods.set(finished("c", 1))
     pods.set(pod("c", version=2))
-    assert order(pods) == ["c", "a", "b"]
+    assert order(pods) == ["c"]
 
 
 def test_the_newest_of_the_failed_pods_are_remembered() -> None:

@@ -114,12 +114,8 @@ def test_the_use_of_a_silent_card_is_not_known() -> None:
 
 
 def test_a_tolerance_is_a_share_or_an_amount() -> None:
-    """The use within the booking, and beside it."""
+    """The use within the booking, and beside it; the use above a booking is never negative, nor is an unknown one."""
     assert [Tolerance(10).limit(1000), Tolerance(0, 256).limit(1000), EXACT.limit(1000)] == [1100, 1256, 1000]
-
-
-def test_above_the_booking_is_never_negative() -> None:
-    """The use above a booking is never negative, and is 0 if the use is unknown."""
     assert [CardUse(ON, 5, used).over for used in (3, 8, None)] == [0, 3, 0]
 
 
@@ -129,32 +125,16 @@ def look(before: Any, used: int | None, now: float, tolerance: Tolerance = EXACT
 
 
 def test_overuse_and_its_end_are_reported_once_each() -> None:
-    """Above since 10, reported at 70, silent at 90, over at 100; a new one starts over."""
-    first = look(Overuse(), 1001, 10)
-    early = look(first, 2000, 69)
-    told = look(early, 1500, 70)
-    again = look(told, 1500, 90)
-    ended = look(again, 1000, 100)
-    anew = look(ended, 1001, 110)
+    """Above since 10, reported with the use of that moment at 70, silent at 90, over at 100; a new one starts over."""
+    seen, before = [], Overuse()
+    for used, now in ((1001, 10), (2000, 69), (1500, 70), (1500, 90), (1000, 100), (1001, 110)):
+        before = look(before, used, now)
+        seen.append((before.begun, before.ended))
 
-    assert [bool(one.begun) for one in (first, early, told, again, ended, anew)] == [
-        False,
-        False,
-        True,
-        False,
-        False,
-        False,
-    ]
-    assert [bool(one.ended) for one in (told, again, ended, anew)] == [False, False, True, False]
-    assert ended.ended == (CardUse(ON, 1000, 1000),)
-    assert (anew.since, anew.reported) == ({ON: 110.0}, frozenset())
-
-
-def test_the_reported_use_is_that_of_the_moment() -> None:
-    """The reported use is that of the moment of the report, and not of the beginning of the excess."""
+    report, end = ((CardUse(ON, 1000, 1500),), ()), ((), (CardUse(ON, 1000, 1000),))
+    assert seen == [((), ()), ((), ()), report, ((), ()), end, ((), ())]
+    assert (before.since, before.reported) == ({ON: 110.0}, frozenset())
     told = look(Overuse({ON: 0}), 1253, 60)
-
-    assert (told.begun[0].used, told.begun[0].booked) == (1253, 1000)
     assert (told.since, told.reported) == ({ON: 0}, {ON})
 
 
@@ -176,43 +156,19 @@ def test_pod_on_a_card_that_it_did_not_book_is_named() -> None:
     assert on_other_cards(uses, pods) == {PodOnCard("team", "a", "uid-a", 1)}
 
 
-def test_a_short_excess_is_never_reported() -> None:
-    """A short excess has neither a reported beginning nor a reported end, because it ended before its time."""
-    ended = look(look(Overuse(), 2000, 0), 500, 59)
-
-    assert ended == Overuse()
-
-
 def test_within_the_tolerance_is_no_overuse() -> None:
     """At the limit is within."""
     assert look(Overuse(), 1100, 0, Tolerance(10), 0).begun == ()
     assert look(Overuse(), 1101, 0, Tolerance(10), 0).begun != ()
 
 
-def test_an_unknown_use_changes_nothing() -> None:
-    """An unknown use changes neither an excess under way nor a pod that keeps to its share."""
+def test_what_ends_early_or_is_unknown_is_not_reported() -> None:
+    """A short excess has no report, an unknown use changes nothing, and a pod that is gone is left for no event."""
     running = Overuse({ON: 5.0}, frozenset({ON}))
 
+    assert look(look(Overuse(), 2000, 0), 500, 59) == Overuse()
     assert (look(running, None, 100), look(Overuse(), None, 100)) == (running, Overuse())
-
-
-def test_a_pod_that_is_gone_ends_without_a_word() -> None:
-    """The excess of a pod that is gone ends without a report, because there is no pod left for an event."""
-    gone = judge(Overuse({ON: 0}, frozenset({ON})), [], 100, EXACT, 0)
-
-    assert gone == Overuse()
-
-
-@given(st.lists(st.one_of(st.none(), st.integers(0, 3000)), max_size=30), st.integers(0, 5))
-def test_beginnings_and_ends_alternate(uses: list[int | None], after: int) -> None:
-    """An excess is reported at most once between two ends, and an end only after such a report, for any readings."""
-    verdict = Overuse()
-    told = False
-    for now, used in enumerate(uses):
-        verdict = look(verdict, used, now, after=after)
-        assert not (verdict.begun and told)
-        assert not (verdict.ended and not told)
-        told = (told or bool(verdict.begun)) and not verdict.ended
+    assert judge(running, [], 100, EXACT, 0) == Overuse()
 
 
 UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
@@ -254,12 +210,14 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize("text", PATHS.values(), ids=PATHS.keys())
-def test_process_belongs_to_the_pod_of_its_control_group(text: str) -> None:
-    """The pod's uid as the API writes it, whatever runs the node."""
-    assert [UID] == pods_in_cgroups(text)
-
-
+OTHER = "11111111-2222-3333-4444-555555555555"
+OTHER_PODS = {
+    "a static pod, by the hash of its manifest": (f"0::/kubepods/besteffort/pod{STATIC}/{ID}\n", [STATIC]),
+    "a node in a pod, the outer one first": (
+        f"0::/kubepods/pod{OTHER}/{OUTER}/kubelet/kubepods/pod{UID}/{ID}\n", [OTHER, UID],
+    ),
+    "the pod's group itself, of no container": (f"0::{SYSTEMD}\n", [UID]),
+}  # fmt: skip
 STRANGERS = {
     "a service of the host": "0::/system.slice/sshd.service\n",
     "the root": "0::/\n",
@@ -274,48 +232,17 @@ STRANGERS = {
 }
 
 
-@pytest.mark.parametrize("text", STRANGERS.values(), ids=STRANGERS.keys())
-def test_a_process_outside_of_pods_belongs_to_none(text: str) -> None:
-    """No process is taken for a pod's by a resemblance."""
-    assert pods_in_cgroups(text) == []
+FOUND = {
+    **{name: (text, [UID]) for name, text in PATHS.items()},
+    **OTHER_PODS,
+    **{name: (text, []) for name, text in STRANGERS.items()},
+}
 
 
-def test_a_static_pod_is_named_by_the_hash_of_its_manifest() -> None:
-    """32 digits without dashes; its mirror in the API names them in an annotation."""
-    assert pods_in_cgroups(f"0::/kubepods/besteffort/pod{STATIC}/{ID}\n") == [STATIC]
-
-
-def test_a_node_in_a_pod_shows_both_pods_the_outer_first() -> None:
-    """The caller knows which of them is of this cluster."""
-    inner = f"kubelet/kubepods/pod{UID}/{ID}"
-    outer = "11111111-2222-3333-4444-555555555555"
-
-    assert pods_in_cgroups(f"0::/kubepods/pod{outer}/{OUTER}/{inner}\n") == [outer, UID]
-
-
-def test_a_process_in_the_pods_group_itself_is_the_pods() -> None:
-    """A process of no container of the pod."""
-    assert pods_in_cgroups(f"0::{SYSTEMD}\n") == [UID]
-
-
-@given(
-    uid=st.uuids().map(str),
-    container=st.binary(min_size=32, max_size=32).map(bytes.hex),
-    qos=st.sampled_from(["", "burstable", "besteffort"]),
-    runtime=st.sampled_from(["cri-containerd", "crio", "docker"]),
-    front=st.sampled_from(["", "/docker/" + OUTER, "/lxc/box"]),
-)
-def test_every_uid_comes_back(uid: str, container: str, qos: str, runtime: str, front: str) -> None:
-    """The uid comes back with both drivers, in every class of service, and inside any node."""
-    dashed = f"-{qos}" if qos else ""
-    slices = f"/kubepods{dashed}.slice" if qos else ""
-    systemd = (
-        f"{front}/kubepods.slice{slices}/kubepods{dashed}-pod{uid.replace('-', '_')}.slice/{runtime}-{container}.scope"
-    )
-    cgroupfs = f"{front}/kubepods/{qos + '/' if qos else ''}pod{uid}/{container}"
-
-    expected = [uid]
-    assert expected == pods_in_cgroups(f"0::{systemd}\n") == pods_in_cgroups(f"7:memory:{cgroupfs}\n")
+@pytest.mark.parametrize(("text", "uids"), FOUND.values(), ids=FOUND.keys())
+def test_process_belongs_to_the_pod_of_its_control_group(text: str, uids: list[str]) -> None:
+    """The uids are as the API writes them, whatever runs the node; no process is taken for a pod's by a resemblance."""
+    assert pods_in_cgroups(text) == uids
 
 
 @given(st.text())

@@ -349,23 +349,6 @@ def test_the_flag_of_another_release_has_to_go_first() -> None:
     )
 
 
-def test_a_policy_is_written_for_old_releases() -> None:
-    """Kubernetes 1.17 gets a Policy and its flag."""
-    files = after(kubeadm(17), Wish())
-
-    assert json.loads(files[POLICY])["kind"] == "Policy"
-    assert f"    - --policy-config-file={POLICY}\n" in files[MANIFEST]
-
-
-def test_the_files_of_tls_are_mounted() -> None:
-    """With TLS the files that kube-scheduler reads are in its pod, and the extender's entry names them."""
-    files, wish = SITES["kubeadm 1.30"]
-    new = after(files, wish)
-
-    assert "  - hostPath:\n      path: /etc/g/ca.crt\n      type: File\n    name: gpushare-ca\n" in new[MANIFEST]
-    assert yaml.safe_load(new[CONFIG])["extenders"][0]["tlsConfig"] == {"caFile": "/etc/g/ca.crt"}
-
-
 def test_a_removal_needs_no_flags_of_the_installation() -> None:
     """The mounts for TLS go with the rest, also if the removal is not asked for with the same flags."""
     files, wish = SITES["kubeadm 1.30"]

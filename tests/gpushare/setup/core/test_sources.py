@@ -231,7 +231,6 @@ def test_the_file_that_counts_is_found(name: str) -> None:
     assert {one: text for one, text in left.items() if text} == {one: text for one, text in files.items() if text}
 
 
-SECOND = "run a second scheduler"
 REFUSED: dict[str, tuple[Mapping[str, str], str, str]] = {
     "the unit passes arguments": (
         started(f"{ARG} v=2"),
