@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import PhysicalCard
@@ -27,7 +28,6 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.quantity import MemoryUnit
-from gpushare.plugin_flags import ContainerFlags
 from tests.servers import StubApi, http_pool, serve
 
 UUIDS = [f"GPU-{letter * 8}-0000-0000-0000-000000000000" for letter in "abcdef"]

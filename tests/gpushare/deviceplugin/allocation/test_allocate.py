@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError, UnreachableError
-from gpushare.plugin_flags import ContainerFlags
 from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, stage, units_of
 from tests.servers import until
 
