@@ -39,12 +39,18 @@ _ALL_RIGHTS: Final[Mapping[Right, bool | str]] = dict.fromkeys(
 _RIGHTS: Final = Path(__file__).parent / "preflight-rbac.yaml"
 
 
-def node(name: str = "a1", *, labels: Mapping[str, str] | None = None, **changes: Any) -> dict[str, Any]:
-    """A sound node with two cards of the original's plugin, or with these capacities and node information."""
-    info = {"kubeletVersion": changes.pop("kubelet", "v1.34.1"), "containerRuntimeVersion": "containerd://2.1.0"}
-    capacity = changes or {spec.RESOURCE_MEMORY: "28", spec.RESOURCE_COUNT: "2"}
+def node(
+    name: str = "a1",
+    *,
+    labels: Mapping[str, str] | None = None,
+    kubelet: str = "v1.34.1",
+    capacity: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A sound node with two cards of the original's plugin, unless something about it is changed."""
+    info = {"kubeletVersion": kubelet, "containerRuntimeVersion": "containerd://2.1.0"}
     metadata = {"name": name, "labels": {"gpushare": "true"} if labels is None else labels}
-    return {"metadata": metadata, "status": {"capacity": capacity, "nodeInfo": info}}
+    two_cards = {spec.RESOURCE_MEMORY: "28", spec.RESOURCE_COUNT: "2"}
+    return {"metadata": metadata, "status": {"capacity": capacity or two_cards, "nodeInfo": info}}
 
 
 def pod(name: str, *, on: str = "a1", component: str = "", **container: Any) -> dict[str, Any]:
@@ -63,7 +69,7 @@ def service(name: str, component: str) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"selector": {"component": component}, "ports": ports}}
 
 
-_NODES: Final = [node(), node("cp", labels={"node-role.kubernetes.io/control-plane": ""}, cpu="4")]
+_NODES: Final = [node(), node("cp", labels={"node-role.kubernetes.io/control-plane": ""}, capacity={"cpu": "4"})]
 _PODS: Final = [
     pod("plugin-a1", component="gpushare-device-plugin"),
     pod("extender", on="cp", component="gpushare-schd-extender", ports=[{"containerPort": default_ports.EXTENDER}]),
@@ -120,10 +126,13 @@ def test_a_sound_cluster_is_ok() -> None:
         ({NODES: [node(kubelet="v1.37.0")]}, ("node versions", "node a1", "wrong")),
         ({NODES: [node(kubelet="v1.32.9")]}, ("node versions", "node a1", "wrong")),
         ({NODES: [node(kubelet="")]}, ("node versions", "node a1", "unknown")),
-        ({NODES: [*_NODES, node("b1", labels={}, **{"nvidia.com/gpu": "1"})]}, ("node labels", "node b1", "unknown")),
-        ({NODES: [node("b1", labels={}, cpu="4")]}, ("node labels", "cluster", "unknown")),
         (
-            {NODES: [node(**{spec.RESOURCE_MEMORY: "28", "nvidia.com/gpu": "2"})]},
+            {NODES: [*_NODES, node("b1", labels={}, capacity={"nvidia.com/gpu": "1"})]},
+            ("node labels", "node b1", "unknown"),
+        ),
+        ({NODES: [node("b1", labels={}, capacity={"cpu": "4"})]}, ("node labels", "cluster", "unknown")),
+        (
+            {NODES: [node(capacity={spec.RESOURCE_MEMORY: "28", "nvidia.com/gpu": "2"})]},
             ("other plugins", "node a1", "wrong"),
         ),
         (
@@ -164,7 +173,7 @@ def test_an_api_server_that_is_too_old_is_wrong(version: str, judgement: str) ->
 
 def test_before_an_installation_nothing_is_wrong() -> None:
     """What is not installed yet is unknown, with what to do; the exit code stays 0."""
-    found = lines({NODES: [node(cpu="4")], PODS: [], SERVICES: [], VALIDATING_ADMISSION_POLICIES: []})
+    found = lines({NODES: [node(capacity={"cpu": "4"})], PODS: [], SERVICES: [], VALIDATING_ADMISSION_POLICIES: []})
     assert bad(found) == [("admission policies", "cluster", "unknown")]
     assert not is_wrong(found)
 
