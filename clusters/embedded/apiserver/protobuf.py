@@ -1,6 +1,6 @@
 """Bodies in protobuf, as kubectl sends some of them: read, never written. Pure.
 
-Known is what ``kubectl auth``, ``create token``, ``create namespace`` and ``drain`` send: for each message the JSON names by
+Known is what ``kubectl auth``, ``drain`` and ``create`` of a token, Namespace, ServiceAccount or ConfigMap send: for each message the JSON names by
 field number, a whole number, or the message in it. Answers are JSON, which every client takes.
 """
 
@@ -18,7 +18,8 @@ MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 _BYTES: Final = 2
 
-# A field is its name (a text or a number), or its name and the message in it; a name with a star may come more than once.
+# A field is its name (a text or a number), or its name and the message in it; a name with a star may come more than once, and one
+# with a plus is a map of texts, an entry a time.
 _Message = dict[int, "str | tuple[str, _Message]"]
 _HEAD: Final[_Message] = {1: ("metadata", {1: "name", 2: "generateName", 3: "namespace"})}
 _RESOURCE: Final[_Message] = dict(
@@ -39,6 +40,8 @@ _KINDS: Final[dict[str, _Message]] = {
     "TokenRequest": {**_HEAD, 2: ("spec", _TOKEN)},
     "Eviction": {**_HEAD, 2: ("deleteOptions", _OPTIONS)},
     "Namespace": _HEAD,
+    "ServiceAccount": _HEAD,
+    "ConfigMap": {**_HEAD, 2: "data+"},
 }
 _TYPE: Final[_Message] = {1: "apiVersion", 2: "kind"}
 
@@ -59,6 +62,9 @@ def _read(data: bytes, message: _Message) -> Object:
         known = message.get(field.field_number)
         if isinstance(known, tuple):
             found[known[0]] = _read(field.data, known[1])
+        elif known and known.endswith("+"):
+            entry = _read(field.data, {1: "key", 2: "value"})
+            found.setdefault(known[:-1], {})[entry["key"]] = entry.get("value", "")
         elif known:
             value = field.data.decode() if field.wire_type == _BYTES else field.data
             if known.endswith("*"):
