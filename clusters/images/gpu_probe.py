@@ -61,6 +61,13 @@ def load(name: str) -> ctypes.CDLL:
         raise CallError(call="dlopen", text=str(error)) from error
 
 
+def wait(seconds: float) -> None:
+    """Wait so long. A signal that comes just before a sleep is seen after it, so each sleep is short."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(max(0.0, min(0.5, end - time.monotonic())))
+
+
 # ---- look ----
 
 
@@ -148,7 +155,7 @@ def look(seconds: float) -> int:
             say(part=name, **part())
         except (CallError, OSError, AttributeError, subprocess.SubprocessError) as error:
             say(part=name, error=str(error))
-    time.sleep(seconds)
+    wait(seconds)
     return 0
 
 
@@ -268,7 +275,7 @@ def use_memory(cuda: Cuda, mib: int, seconds: float) -> None:
         with step("verify"):
             check_chunks(cuda, taken)
         with step("hold") as facts:
-            time.sleep(seconds)
+            wait(seconds)
             facts["seconds"] = seconds
     finally:
         with step("free") as facts:

@@ -1,7 +1,7 @@
 """Bodies in protobuf, as kubectl sends some of them: read, never written. Pure.
 
-Known is what ``kubectl auth``, ``drain`` and ``create`` of a token, Namespace, ServiceAccount or ConfigMap send: for each message the JSON names by
-field number, a whole number, or the message in it. Answers are JSON, which every client takes.
+Known is what ``kubectl auth``, ``drain`` and ``create`` of a token, Namespace, ServiceAccount or ConfigMap send: for each
+message the JSON names by field number, a whole number, or the message in it. Answers are JSON, which every client takes.
 """
 
 from __future__ import annotations

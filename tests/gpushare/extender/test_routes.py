@@ -306,3 +306,12 @@ async def test_pages_of_other_sites_may_not_ask() -> None:
         ]
 
     assert [one.status_code for one in found] == [403, 403, 415, 200, 200]
+
+
+@pytest.mark.promise("EXT-030")
+async def test_two_hundred_requests_on_one_connection() -> None:
+    """Each answer has a length, without which Go's client would connect again."""
+    async with extender(stub(recorded("filter"))) as http:
+        for _ in range(200):
+            answer = await http.get(f"{PREFIX}/inspect")
+            assert int(answer.headers["content-length"]) == len(answer.content)

@@ -25,7 +25,7 @@ class Lists:
         raise ApiError(403, "Forbidden", "no")
 
 
-async def test_what_was_lost_comes_as_deleted_and_nonsense_is_passed_over() -> None:
+async def test_a_lost_deletion_comes_with_the_next_list() -> None:
     """A refused watch starts again from a list, and a consumer that chokes on one object gets the others."""
     seen: list[tuple[str, str]] = []
 

@@ -19,7 +19,7 @@ def take(queue: SchedulingQueue, now: float) -> QueuedPod:
     return item
 
 
-def test_the_backoff_after_errors_grows_and_is_forgotten_at_a_refusal() -> None:
+def test_a_refusal_ends_the_backoff_of_errors() -> None:
     """The backoff doubles up to the largest one; errors in a row are counted apart from refusals."""
     queue, now, waits = SchedulingQueue(1, 10), 0.0, []
     queue.add(POD, now)
