@@ -40,11 +40,13 @@ def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
 
 
 def is_squeezed_out(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
-    """Did the plugin refuse it for want of room, on a node whose kubelet restarted? Its owner would replace it.
+    """Did the plugin refuse it for want of room, on a node whose kubelet has cause for that? Its owner would replace it.
 
-    Such a kubelet admits what it finds by age, of one second in any order; ends pods between two of their containers; and
+    A kubelet that restarted admits what it finds by age, of one second in any order; ends pods between two of their containers; and
     keeps the ids of pods that have ended until it has looked at all. So the plugin takes one pod for another, and
     if their sizes differ and the cards are full the annotations cannot all follow: a pod is refused, and no card over-booked.
+    A real kubelet that asks for a pod which the API server has removed meanwhile is such a one, too: the plugin takes its calls for
+    those of another pod (seen once).
     """
     message = pod["status"].get("message", "") if pod["status"].get("phase") == "Failed" else ""
     return pod["spec"].get("nodeName") in kubelets and _NO_ROOM in message and _KEPT not in message

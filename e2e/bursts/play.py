@@ -80,6 +80,8 @@ class Player:
         self._replacements = 0
         self._squeezed_out = 0
         self._kept_out = 0
+        # Nodes of real kubelets on which a pod was deleted before it ran.
+        self._passed_over: set[str] = set()
         self._had: Counter[str] = Counter()
         self._known: Sizes = {}
 
@@ -87,6 +89,7 @@ class Player:
         """Steps, settling, verdict, and the namespaces as empty as before."""
         started, repairs = time.monotonic(), self._repairs()
         self._replacements = self._squeezed_out = self._kept_out = 0
+        self._passed_over = set()
         large = any(len(cards) > 8 for cards in (await self.sizes()).values())
         self._had = Counter(worlds_of_more_than_8_cards=int(large), worlds_with_sick_cards=int(bool(self._sick)))
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
@@ -158,8 +161,11 @@ class Player:
 
     async def _delete(self, step: Step) -> None:
         """By their labels: one that was replaced has another name."""
-        pods = [pod["metadata"] for pod in await self._pods() if pod["metadata"]["labels"][POD_LABEL] in step.delete]
-        await asyncio.gather(*(self._of(one["namespace"]).delete(one["name"], 1) for one in pods))
+        pods = [pod for pod in await self._pods() if pod["metadata"]["labels"][POD_LABEL] in step.delete]
+        if self._is_real:
+            self._passed_over |= {pod["spec"].get("nodeName", "") for pod in pods if not is_running(pod)}
+        names = [pod["metadata"] for pod in pods]
+        await asyncio.gather(*(self._of(one["namespace"]).delete(one["name"], 1) for one in names))
 
     async def _amid_gap(self, burst: Burst, expected: frozenset[str], step: Step) -> list[str]:
         """Between two moments of rest pods go that the programs do not see go, and others are there in their place.
@@ -241,7 +247,7 @@ class Player:
                 while True:
                     pods = [pod for pod in await self._pods() if not is_held(pod)]
                     turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted)]
-                    squeezed_out = [pod for pod in pods if is_squeezed_out(pod, burst.kubelets)]
+                    squeezed_out = [pod for pod in pods if is_squeezed_out(pod, burst.kubelets | self._passed_over)]
                     kept_out = [pod for pod in pods if self._is_real and is_kept_out(pod) and pod not in turned_away]
                     self._squeezed_out += len(squeezed_out)
                     self._kept_out += len(kept_out)
