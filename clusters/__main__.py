@@ -124,7 +124,7 @@ def _parser() -> argparse.ArgumentParser:
                 "--demo",
                 action="store_true",
                 dest="lives",
-                help="with life: pods come and go, one waits, one uses more than it booked, a card falls ill and recovers",
+                help="with life: pods come and go, one waits, one uses more than it booked, a card becomes unhealthy and recovers",
             )
     text = "end the clusters of this checkout that are still up, and remove what killed ones left"
     down = verbs.add_parser("down", help=text, description=text)

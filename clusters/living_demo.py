@@ -1,5 +1,5 @@
 """A small cluster that lives, until it is cancelled: pods come and go, one waits, one uses more than it booked, and a card
-falls ill and recovers. It never holds more pods than at its start and ``_STAY`` visitors.
+becomes unhealthy and recovers. It never holds more pods than at its start and ``_STAY`` visitors.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ WAITING_POD: Final = "latecomer"
 PAUSE_SECONDS: Final = 3.0
 _STAY: Final = 4
 _UNITS: Final = (2, 5, 9)
-# The card that falls ill, the number of beats of a round, and the beats of it at which the card falls ill and recovers.
-SICK_NODE: Final = "node2"
+# The card that becomes unhealthy, the number of beats of a round, and the beats of it at which it does so and recovers.
+UNHEALTHY_NODE: Final = "node2"
 _CARD: Final = "3"
 _ROUND: Final = 10
 _ILL_AT: Final = 3
@@ -39,12 +39,12 @@ _LABEL: Final = "app"
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The changes of one beat: a visitor that comes, one that goes, a card that falls ill or is well again."""
+    """The changes of one beat: a visitor that comes, one that goes, a card that becomes unhealthy or is healthy again."""
 
     comes: str
     units: int
     goes: str
-    falls_ill: bool
+    becomes_unhealthy: bool
     recovers: bool
 
 
@@ -54,7 +54,7 @@ def beat(number: int) -> Beat:
         comes=f"visitor-{number}",
         units=_UNITS[number % len(_UNITS)],
         goes=f"visitor-{number - _STAY}" if number >= _STAY else "",
-        falls_ill=number % _ROUND == _ILL_AT,
+        becomes_unhealthy=number % _ROUND == _ILL_AT,
         recovers=number % _ROUND == _WELL_AT,
     )
 
@@ -100,11 +100,11 @@ async def _act(cluster: Cluster, now: Beat) -> None:
         with _unless("NotFound"):
             await cluster.api.delete(PODS, now.goes, "default")
     await _create(cluster, visitor(now.comes, now.units))
-    if now.falls_ill:
-        await cluster.fake_nvml(SICK_NODE, "xid", _CARD, _XID)
+    if now.becomes_unhealthy:
+        await cluster.fake_nvml(UNHEALTHY_NODE, "xid", _CARD, _XID)
     if now.recovers:
         annotations = {"metadata": {"annotations": {_RECOVERED: _CARD}}}
-        await cluster.api.patch(NODES, SICK_NODE, annotations, content_type=MERGE_PATCH)
+        await cluster.api.patch(NODES, UNHEALTHY_NODE, annotations, content_type=MERGE_PATCH)
 
 
 async def _create(cluster: Cluster, pod: dict[str, Any]) -> None:

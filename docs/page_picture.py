@@ -23,7 +23,7 @@ PAGE: Final = Path(__file__).with_name("page.png")
 WIDTH: Final = 1000
 HEIGHT: Final = 760
 # The words on the page that the picture must show.
-_SHOWN: Final = (WAITING_POD, "✕ sick")
+_SHOWN: Final = (WAITING_POD, "✕ unhealthy")
 
 
 async def draw(folder: Path, environment: Mapping[str, str]) -> bytes:

@@ -2,7 +2,7 @@
 
 ::
 
-    about: a card of two falls ill and recovers
+    about: a card of two becomes unhealthy and recovers
     steps:
       - {after: 2s, do: xid 1 48}     # 2 seconds after the step before; at once by default
       - {after: 500ms, do: repair 1}

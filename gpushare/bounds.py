@@ -72,12 +72,12 @@ ANSWERS_KEPT: Final = Bound("the answers that are kept", 32 * 1024 * 1024, "byte
 CARDS_OF_A_NODE: Final = Bound("the number of GPUs of a node", 128, "GPUs")
 # NVML writes at most 96 characters, a line end with them.
 CARD_TEXT: Final = Bound("the model or the UUID of a GPU", 128, "characters")
-# So many cards, each with its numbers and texts and some words on why it is sick.
+# So many cards, each with its numbers and texts and some words on why it is unhealthy.
 CARDS_TEXT: Final = Bound("a node's cards annotation", 65536, "characters")
 # So many pods that overuse their cards, the worst of a node, each with its uid and three numbers.
 OVERUSERS: Final = Bound("the number of overusing pods that a node names", 64, "pods")
 OVERUSE_TEXT: Final = Bound("a node's overuse annotation", 8192, "characters")
-# Sick cards, or cards that are well again: indices or UUIDs of all cards of a node. A ConfigMap can have 1 MiB.
+# Unhealthy cards, or cards that are healthy again: indices or UUIDs of all cards of a node. A ConfigMap can have 1 MiB.
 CARD_LIST: Final = Bound("a list of GPUs", 6144, "characters")
 # A kubelet takes 110 pods by default and some hundreds at most; each waits here only until it is bound or gone.
 RESERVATIONS: Final = Bound("the number of pods that are reserved on a node", 512, "pods")

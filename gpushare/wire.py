@@ -61,7 +61,7 @@ POLICIES: Final = (POLICY_BINPACK, POLICY_SPREAD, POLICY_FRAGMENTATION)
 # Annotation of a node (ours): each of its cards, as JSON (model.cards.NodeCards).
 ANNOTATION_CARDS: Final = "aliyun.com/gpushare-cards"
 # Annotation of a node, written by an operator and removed by the device plugin that acted on it: cards, by index or
-# UUID and with commas between, that are well again. Ours.
+# UUID and with commas between, that are healthy again. Ours.
 ANNOTATION_RECOVERED: Final = "gpushare.aliyun.com/recovered"
 
 # Where the guards of nodes are, a Lease each, and their annotations: pods that are about to be bound there, and the node. Ours.
@@ -75,7 +75,7 @@ ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
 # Annotation of a node, written by the device plugin: pods that use more of a card than they booked, as JSON (model.overuse). Ours.
 ANNOTATION_OVERUSE: Final = "aliyun.com/gpushare-overuse"
-# Condition of a node, written by the device plugin: are all its cards well? Ours.
+# Condition of a node, written by the device plugin: are all its cards healthy? Ours.
 CONDITION_HEALTHY: Final = "GPUShareHealthy"
 
 # Annotation of kube-scheduler's static pod, written by gpushare-setup: the digest of its file, so that the kubelet restarts it when
@@ -131,7 +131,7 @@ PATH_PAGE_EVENTS: Final = PATH_PAGE + "/events"
 # The answer of /version: the original's constant, which monitoring compares.
 API_VERSION: Final = "0.1.0"
 
-# ConfigMap that lists the sick cards of a node (data.gpus = "0,2"): how its name begins, before the node's, and its namespace.
+# ConfigMap that lists the unhealthy cards of a node (data.gpus = "0,2"): how its name begins, before the node's, and its namespace.
 UNHEALTHY_CONFIGMAP_PREFIX: Final = "unhealthy-gpu-"
 UNHEALTHY_CONFIGMAP_NAMESPACE: Final = "kube-system"
 # The extender's Service in the manifests, as callers in other namespaces name it.

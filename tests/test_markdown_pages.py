@@ -48,8 +48,8 @@ def test_troubleshooting_explains_every_event_and_reason() -> None:
 
 def test_troubleshooting_explains_the_condition_of_a_node() -> None:
     """Each status has a row, with its reason."""
-    well = CardFacts(0, "GPU-0", "T4", 15079, 14)
-    cards = [NodeCards(1, "ids", "GiB", "", (replace(well, healthy=healthy),)) for healthy in (True, False)]
+    card = CardFacts(0, "GPU-0", "T4", 15079, 14)
+    cards = [NodeCards(1, "ids", "GiB", "", (replace(card, healthy=healthy),)) for healthy in (True, False)]
     for health in (*map(health_of, cards), no_cards(""), ENDED):
         assert f"| `{health.status}`, `{health.reason}` |" in TROUBLES
 

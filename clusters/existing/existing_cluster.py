@@ -1,6 +1,6 @@
 """A cluster that was there before, behind the seam of the others. Nothing of it is started, stopped or replaced.
 
-A case that needs more than the API server (a kubelet that is killed, simulated cards that fall ill) gets a ClusterError.
+A case that needs more than the API server (a kubelet that is killed, simulated cards that become unhealthy) gets a ClusterError.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The book of devices: which plugin announced which, and which container has which. Pure; the randomness is passed in.
 
 Rules: Kubernetes pkg/kubelet/cm/devicemanager. A list replaces the list before it; an id that a pod has stays with it when
-the device turns sick or its plugin leaves; ids of ended pods come back only at the next look (``release_all_but``).
+the device turns unhealthy or its plugin leaves; ids of ended pods come back only at the next look (``release_all_but``).
 The taken ids are a note beside the allocations, made before the plugin is asked; a look during an Allocate that
 frees something rebuilds the note from the allocations alone, and those ids may then be given out twice.
 """
@@ -66,7 +66,7 @@ class DeviceBook:
     def __init__(self) -> None:
         self._announced: dict[str, dict[str, Device]] = {}
         self._healthy: dict[str, set[str]] = {}
-        self._sick: dict[str, set[str]] = {}
+        self._unhealthy: dict[str, set[str]] = {}
         self._removed: set[str] = set()
         self._allocations: dict[AllocationKey, Allocation] = {}
         self._taken: dict[str, set[str]] = {}
@@ -76,23 +76,23 @@ class DeviceBook:
         known = {device.id: device for device in devices}
         self._announced[resource] = known
         self._healthy[resource] = {device.id for device in known.values() if device.healthy}
-        self._sick[resource] = known.keys() - self._healthy[resource]
+        self._unhealthy[resource] = known.keys() - self._healthy[resource]
         self._removed.discard(resource)
 
     def expect(self, resource: str) -> None:
         """A plugin owned the resource in a former life: it counts 0 until the plugin comes back."""
-        self._healthy[resource], self._sick[resource] = set(), set()
+        self._healthy[resource], self._unhealthy[resource] = set(), set()
 
     def mark_unhealthy(self, resource: str) -> None:
-        """The plugin is gone: all its devices are sick; a resource that never had a list shows 0."""
-        self._sick[resource] = self._sick.get(resource, set()) | self._healthy.get(resource, set())
+        """The plugin is gone: all its devices are unhealthy; a resource that never had a list shows 0."""
+        self._unhealthy[resource] = self._unhealthy.get(resource, set()) | self._healthy.get(resource, set())
         self._healthy[resource] = set()
 
     def remove(self, resource: str) -> None:
         """The plugin has been gone for too long: the resource has no plugin any more. The node shows 0 once more, and keeps it
         until a client sets another amount."""
         self._healthy.pop(resource, None)
-        self._sick.pop(resource, None)
+        self._unhealthy.pop(resource, None)
         self._removed.add(resource)
 
     def told(self, resources: Iterable[str]) -> None:
@@ -120,7 +120,7 @@ class DeviceBook:
     def counts(self) -> dict[str, Count]:
         """Capacity counts every device, allocatable the healthy ones; allocations lower neither."""
         owned = {
-            resource: Count(len(healthy) + len(self._sick[resource]), len(healthy))
+            resource: Count(len(healthy) + len(self._unhealthy[resource]), len(healthy))
             for resource, healthy in self._healthy.items()
         }
         return {resource: Count(0, 0) for resource in self._removed} | owned

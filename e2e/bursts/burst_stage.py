@@ -97,9 +97,11 @@ async def open_player(
         ]
         async with own_cluster(provider, nodes, target, replace(choices, speed=speed)) as cluster:
             await _furnish(cluster, world)
-            sick = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else frozenset()
+            unhealthy = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else frozenset()
             names = [node.name for node in nodes]
-            async with player_on(cluster, names, seconds, is_real=venue.is_real, target=target, sick=sick) as player:
+            async with player_on(
+                cluster, names, seconds, is_real=venue.is_real, target=target, unhealthy=unhealthy
+            ) as player:
                 yield player
 
 
@@ -111,9 +113,9 @@ async def player_on(
     *,
     is_real: bool,
     target: Target | None = None,
-    sick: frozenset[tuple[str, int]] = frozenset(),
+    unhealthy: frozenset[tuple[str, int]] = frozenset(),
 ) -> AsyncIterator[Player]:
-    """Plays on a cluster that is there, on all of its nodes with cards, of which ``sick`` may not be used."""
+    """Plays on a cluster that is there, on all of its nodes with cards, of which ``unhealthy`` may not be used."""
     inspect = partial(_table, cluster, target) if target is not None and target.inspect_or_none is not None else None
     async with contextlib.AsyncExitStack() as stack:
         observers = [await stack.enter_async_context(observing(cluster, namespace)) for namespace in NAMESPACES]
@@ -123,7 +125,7 @@ async def player_on(
             settle_seconds=settle_seconds,
             is_real=is_real,
             inspect=inspect,
-            sick=sick,
+            unhealthy=unhealthy,
             can_split=target is not None and "wishes" in target.claims,
         )
         stack.push_async_callback(player.clear)
@@ -172,15 +174,15 @@ async def _furnish(cluster: Cluster, world: Sequence[NodePlan]) -> None:
 
 async def _fail_cards(cluster: Cluster, world: Sequence[NodePlan]) -> frozenset[tuple[str, int]]:
     """Cards fail for good, one after the other; (node, index) of each, when the cluster offers it no more."""
-    sick = list[tuple[str, int]]()
+    unhealthy = list[tuple[str, int]]()
     for node in world:
-        for index in node.sick:
+        for index in node.unhealthy:
             await cluster.fake_nvml(node.name, "xid", str(index), "79")
-            sick.append((node.name, index))
-            gone = {one for name, one in sick if name == node.name}
+            unhealthy.append((node.name, index))
+            gone = {one for name, one in unhealthy if name == node.name}
             units = [units_of_model(model, node.driver) for place, model in enumerate(node.models) if place not in gone]
             await eventually(partial(_offered, cluster, node.name), sum(units).__eq__, f"{node.name} offers {units}")
-    return frozenset(sick)
+    return frozenset(unhealthy)
 
 
 async def _offered(cluster: Cluster, node: str) -> int:

@@ -51,7 +51,7 @@ class Player:
     """Plays one burst after the other in the namespaces of its observers.
 
     ``restart_plugin`` restarts a node's device plugin; if it is not given, that is the cluster's. ``inspect`` prints the table of
-    a target. No pod may use the cards ``sick``, of (node, index). ``can_split``: its programs know the wish ``split``.
+    a target. No pod may use the cards ``unhealthy``, of (node, index). ``can_split``: its programs know the wish ``split``.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Player:
         restart_plugin: Callable[[str], Awaitable[None]] | None = None,
         is_real: bool = False,
         inspect: Callable[[], Awaitable[str]] | None = None,
-        sick: frozenset[tuple[str, int]] = frozenset(),
+        unhealthy: frozenset[tuple[str, int]] = frozenset(),
         can_split: bool = False,
     ) -> None:
         self.observers = observers
@@ -73,7 +73,7 @@ class Player:
         self.nodes = nodes
         self._cluster = self.observer.cluster
         self._inspect = inspect
-        self._sick = sick
+        self._unhealthy = unhealthy
         self.can_split = can_split
         self._restart_plugin = restart_plugin or self._restart_clusters_plugin
         self._settle_seconds = settle_seconds
@@ -91,7 +91,9 @@ class Player:
         self._replacements = self._squeezed_out = self._kept_out = 0
         self._passed_over = set()
         large = any(len(cards) > 8 for cards in (await self.sizes()).values())
-        self._had = Counter(worlds_of_more_than_8_cards=int(large), worlds_with_sick_cards=int(bool(self._sick)))
+        self._had = Counter(
+            worlds_of_more_than_8_cards=int(large), worlds_with_unhealthy_cards=int(bool(self._unhealthy))
+        )
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
         result.findings = await self._steps(burst) + await self._settle(burst, frozenset(burst.staying))
         if not result.findings:
@@ -237,7 +239,7 @@ class Player:
     async def _settle(self, burst: Burst, expected: frozenset[str]) -> list[str]:
         """Until every expected pod runs or waits for a reason that holds; one that a restart turned away is replaced."""
         sizes = {
-            node: {card: units for card, units in cards.items() if (node, card) not in self._sick}
+            node: {card: units for card, units in cards.items() if (node, card) not in self._unhealthy}
             for node, cards in (await self.sizes()).items()
         }
         left, refused = list[str](), list[Object]()

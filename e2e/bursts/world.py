@@ -31,7 +31,7 @@ _LARGE: Final = 3
 # Beyond this number of ids on a node a call of its kubelet takes long, which a thousand bursts would feel.
 _MOST_UNITS: Final = 400
 # The chance that a node has cards that fail, of which no more than two do.
-_SICK, _MOST_SICK = 0.4, 2
+_UNHEALTHY, _MOST_UNHEALTHY = 0.4, 2
 # Seconds within which a kubelet admits equal pods in any order, which a device plugin has to bear.
 _SHUFFLE: Final = 0.1
 _ADDRESSES: Final = (
@@ -52,7 +52,7 @@ class NodePlan:
     models: tuple[str, ...]
     driver: str
     addresses: tuple[tuple[str, str], ...]
-    sick: tuple[int, ...] = ()
+    unhealthy: tuple[int, ...] = ()
 
     def made(self, folder: Path) -> NodeSpec:
         """The node to make; its box is a file in the folder."""
@@ -89,5 +89,5 @@ def _node(rng: random.Random, name: str, counts: tuple[int, int]) -> NodePlan:
     models = tuple(rng.choice(kinds) for _ in range(count))
     addresses = [(kind, address.format(node=name)) for kind, address in _ADDRESSES]
     rng.shuffle(addresses)
-    sick = rng.sample(range(count), rng.randint(1, min(count - 1, _MOST_SICK))) if count > 1 else []
-    return NodePlan(name, models, driver, tuple(addresses), tuple(sick) if rng.random() < _SICK else ())
+    unhealthy = rng.sample(range(count), rng.randint(1, min(count - 1, _MOST_UNHEALTHY))) if count > 1 else []
+    return NodePlan(name, models, driver, tuple(addresses), tuple(unhealthy) if rng.random() < _UNHEALTHY else ())

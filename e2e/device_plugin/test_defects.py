@@ -14,7 +14,7 @@ from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.device_plugin.plugin_stage import PluginStage
 from e2e.device_plugin.test_plugin_allocate import MEMORY, given, start
-from e2e.device_plugin.test_plugin_health import has_sick
+from e2e.device_plugin.test_plugin_health import has_unhealthy
 from e2e.observer import Observer
 
 
@@ -63,12 +63,12 @@ async def test_d09_health_is_on_and_survives_odd_answers(stage: PluginStage, wha
             lambda: stage.cards.fake_nvml("faults"), lambda text: "UNKNOWN" not in text, "the plugin has met the errors"
         )
     await stage.cards.fake_nvml("xid", "1", "48")
-    await has_sick(registration, len(registration.ids()) // 2)
+    await has_unhealthy(registration, len(registration.ids()) // 2)
 
     # The card comes back after a while, which only a flag makes short.
     if hasten:
         await stage.cards.fake_nvml("repair", "1")
-        await has_sick(registration, 0)
+        await has_unhealthy(registration, 0)
     assert stage.plugin is not None
     assert stage.plugin.pid is not None
 

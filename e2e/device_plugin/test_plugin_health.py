@@ -1,4 +1,4 @@
-"""The lists that a kubelet gets when a card falls ill, and when it recovers."""
+"""The lists that a kubelet gets when a card becomes unhealthy, and when it recovers."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ async def lists(registration: Registration, count: int) -> None:
     await until(lambda: len(registration.lists), lambda found: found >= count, f"{count} lists")
 
 
-async def has_sick(registration: Registration, count: int) -> None:
-    """Wait until this number of ids is sick."""
+async def has_unhealthy(registration: Registration, count: int) -> None:
+    """Wait until this number of ids is unhealthy."""
     await until(
-        lambda: len(registration.ids(healthy=False)), lambda found: found == count, f"{count} ids are sick in the list"
+        lambda: len(registration.ids(healthy=False)),
+        lambda found: found == count,
+        f"{count} ids are unhealthy in the list",
     )
 
 
 @pytest.mark.promise("DP-005")
 @pytest.mark.promise("D08")
-async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
+async def test_an_unhealthy_card_is_one_list(stage: PluginStage) -> None:
     """Defect D8: one message with all ids, those of the card all together; not one for each id."""
     await stage.open("t4x2", driver="535.104")
     registration = await stage.plug(health="true")
@@ -31,10 +33,10 @@ async def test_a_sick_card_is_one_list(stage: PluginStage) -> None:
     await stage.cards.fake_nvml("xid", "1", "79")
     await lists(registration, 2)
 
-    sick = registration.ids(healthy=False)
+    unhealthy = registration.ids(healthy=False)
     assert sorted(registration.ids()) == sorted(before)
-    assert len(sick) == len(before) // 2
-    # Another card falls ill: one more list. Between the two nothing was sent.
+    assert len(unhealthy) == len(before) // 2
+    # Another card becomes unhealthy: one more list. Between the two nothing was sent.
     await stage.cards.fake_nvml("xid", "0", "48")
     await lists(registration, 3)
     assert not registration.ids(healthy=True)

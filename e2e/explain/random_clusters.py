@@ -52,9 +52,9 @@ def random_cluster(seed: int) -> RandomCluster:
 
 def _node(name: str, chance: random.Random) -> Object:
     units = [chance.randint(1, 16) for _ in range(chance.randint(1, 3))]
-    model, sick = chance.choice(MODELS), chance.randrange(6)
+    model, unhealthy = chance.choice(MODELS), chance.randrange(6)
     amounts = {"cpu": chance.choice(["3", "64"]), "pods": chance.choice(["7", "110", "110"])}
-    node = node_of(name, *units, model=model, sick=sick, amounts=amounts)
+    node = node_of(name, *units, model=model, unhealthy=unhealthy, amounts=amounts)
     node["metadata"]["labels"][_LABEL] = chance.choice("xy")
     node["spec"] = {"taints": [TAINT] if chance.random() < 0.2 else [], "unschedulable": chance.random() < 0.1}
     return node
@@ -64,7 +64,7 @@ def node_of(
     name: str,
     *units: int,
     model: str = MODELS[0],
-    sick: int | None = None,
+    unhealthy: int | None = None,
     slots: int = 0,
     amounts: Mapping[str, str] | None = None,
 ) -> Object:
@@ -77,8 +77,8 @@ def node_of(
             "mib": of * 1024 + 1023,
             "units": of,
             "slots": slots,
-            "healthy": at != sick,
-            "reason": "lost" if at == sick else "",
+            "healthy": at != unhealthy,
+            "reason": "lost" if at == unhealthy else "",
         }
         for at, of in enumerate(units)
     ]

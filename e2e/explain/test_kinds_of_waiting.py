@@ -64,7 +64,7 @@ GROUP = {spec.WISH_SAME_CARD: "g"}
 WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "full": ({"full"}, waiting(), (node_of("n", 14), bound("f", 12, 0))),
     "fragmented": ({"fragmented"}, waiting(), (node_of("n", 14, 14), bound("f", 12, 0), bound("g", 12, 1))),
-    "sick": ({"sick"}, waiting(), (node_of("n", 14, sick=0),)),
+    "unhealthy": ({"unhealthy"}, waiting(), (node_of("n", 14, unhealthy=0),)),
     "no-such-card": ({"no-such-card"}, waiting(card_model="H100"), (node_of("n", 14),)),
     "bad-wish": ({"bad-wish"}, waiting(card_modle="T4"), (node_of("n", 14),)),
     "slot-missing": ({"slot-missing"}, waiting(), (node_of("n", 15_000, slots=4),)),

@@ -30,13 +30,13 @@ async def test_d06_cards_of_unequal_size_are_not_averaged(observer: Observer) ->
 @pytest.mark.promise("D10")
 @pytest.mark.needs("device_plugin")
 @pytest.mark.stand_in_only("its node has a plugin of its own")
-async def test_d10_a_sick_card_gets_no_pod(own: OwnCluster) -> None:
+async def test_d10_an_unhealthy_card_gets_no_pod(own: OwnCluster) -> None:
     """D10: the extender read the node's capacity alone, so that a pod went to the card that its plugin reports as unhealthy."""
-    async with own([NodeSpec("sick", box="t4x2", driver="418.87", plugin_options={"health": "true"})]) as cluster:
-        await cluster.fake_nvml("sick", "xid", "0", "79")
-        async with observing(cluster, "sick") as observer:
-            await observer.shows("sick", "14")
-            (pod,) = await observer.run(gpu_pod("p", 3, node="sick"))
+    async with own([NodeSpec("unhealthy", box="t4x2", driver="418.87", plugin_options={"health": "true"})]) as cluster:
+        await cluster.fake_nvml("unhealthy", "xid", "0", "79")
+        async with observing(cluster, "unhealthy") as observer:
+            await observer.shows("unhealthy", "14")
+            (pod,) = await observer.run(gpu_pod("p", 3, node="unhealthy"))
             assert card_of(pod) == 1
 
 
@@ -48,7 +48,7 @@ async def test_d11_a_text_that_is_no_number_bans_no_card(stage: ExtenderStage, n
     await stage.used(name, 4, 0)
     for gpus in ("", "x", "-1", "1.5", "none"):
         async with stage.banned(name, f"{gpus},1"):
-            # Card 1 is sick; the word beside it bans no card, and card 0 has six units.
+            # Card 1 is unhealthy; the word beside it bans no card, and card 0 has six units.
             await _largest(stage, name, 6)
         await _largest(stage, name, 10)
 

@@ -82,12 +82,12 @@ async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderS
 @pytest.mark.needs("call")
 @pytest.mark.promise("EXT-035")
 async def test_pods_are_called_when_a_card_is_declared_well(stage: ExtenderStage, name: str) -> None:
-    """A card that is declared well wakes no pod on its own, so the extender calls those that wait for it."""
+    """A card that is declared healthy wakes no pod on its own, so the extender calls those that wait for it."""
     await stage.node(name, 20, 1)
     async with contextlib.AsyncExitStack() as entered, stage.banned(name, "0"):
         other = stage.pod("other", LARGE)
         await eventually(
-            lambda: stage.fits(other, name), lambda nodes: not nodes, "the extender knows that the card is sick"
+            lambda: stage.fits(other, name), lambda nodes: not nodes, "the extender knows that the card is unhealthy"
         )
         # The pod's scheduler does not exist: nothing asks but this case. No other node has such a card.
         (pod,) = await stage.create(stage.pod("p", LARGE))

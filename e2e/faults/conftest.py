@@ -22,7 +22,7 @@ _NUMBERS = itertools.count(1)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A cluster for each module is much to ask for on real nodes; e2e/scenarios/test_sick_card.py is one case for all."""
+    """A cluster for each module is much to ask for on real nodes; e2e/scenarios/test_unhealthy_card.py is one case for all."""
     mark = pytest.mark.minutes_on_kind(5, "a cluster of its own, with a node of four cards")
     for item in items:
         if item.path.is_relative_to(_HERE):
@@ -38,7 +38,7 @@ async def fault_cluster(own: OwnCluster) -> AsyncIterator[Cluster]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def faults(request: pytest.FixtureRequest, fault_cluster: Cluster) -> AsyncIterator[FaultStage]:
-    """A namespace of the case's own; the cards are well before and after."""
+    """A namespace of the case's own; the cards are healthy before and after."""
     async with observing(fault_cluster, f"faults-{next(_NUMBERS)}") as observer:
         stage = FaultStage(observer, lambda what, seconds: add_note(request, "fault", [seconds, what]))
         await stage.heal()

@@ -17,7 +17,7 @@ from e2e.checkers.pod_requests import card_of, units_of
 from e2e.observer import Observer
 from e2e.site.node_cards import Card, amount, described
 
-NODE: Final = "sick"
+NODE: Final = "unhealthy"
 BESIDE: Final = "beside"
 
 
@@ -46,7 +46,7 @@ class FaultStage:
         found = described(await self.node())
         return list(found.cards.values()) if found else []
 
-    async def sick(self) -> dict[int, str]:
+    async def unhealthy(self) -> dict[int, str]:
         """The cards that are not healthy, and why."""
         return {card.index: card.reason for card in await self.facts() if not card.healthy}
 
@@ -58,21 +58,23 @@ class FaultStage:
         """Index of each card, by its UUID."""
         return {card.uuid: card.index for card in await self.facts()}
 
-    async def shows(self, what: str, *sick: int, since: float | None = None) -> None:
-        """Wait until the cards ``sick`` are so, and no others, in the annotation and in allocatable; measured, from now.
+    async def shows(self, what: str, *unhealthy: int, since: float | None = None) -> None:
+        """Wait until the cards ``unhealthy`` are so, and no others, in the annotation and in allocatable; measured, from now.
 
         Of an unhealthy card the units that its pods have stay allocatable, as kube-scheduler counts these pods.
         """
         started = time.monotonic() if since is None else since
         units = await self.units()
         pods = [pod for pod in await self.observer.pods() if pod["spec"].get("nodeName") == NODE]
-        held = sum(units_of(pod) for pod in pods if card_of(pod) in sick)
-        left = held + sum(amount for index, amount in units.items() if index not in sick)
+        held = sum(units_of(pod) for pod in pods if card_of(pod) in unhealthy)
+        left = held + sum(amount for index, amount in units.items() if index not in unhealthy)
 
         async def seen() -> tuple[set[int], int]:
-            return set(await self.sick()), await self.allocatable()
+            return set(await self.unhealthy()), await self.allocatable()
 
-        await eventually(seen, lambda found: found == (set(sick), left), f"cards {sick} are sick, {left} units left")
+        await eventually(
+            seen, lambda found: found == (set(unhealthy), left), f"cards {unhealthy} are unhealthy, {left} units left"
+        )
         self._measured(what, time.monotonic() - started)
 
     async def pods_on_each_card(self, name: str = "on") -> dict[int, str]:
@@ -83,7 +85,7 @@ class FaultStage:
         return {card_of(pod): pod["metadata"]["name"] for pod in pods}
 
     async def heal(self) -> None:
-        """Every fault is repaired, and an operator writes so. Each command is a process: a card that is well needs none."""
+        """Every fault is repaired, and an operator writes so. Each command is a process: a card that is healthy needs none."""
         shown = json.loads(await self.command("show", "-o", "json"))
         if shown["faults"]:
             await self.command("faults", "clear")
@@ -92,16 +94,16 @@ class FaultStage:
         for card in shown["cards"]:
             if card["lost"] or card["recovery_action"] != 0:
                 await self.command("repair", card["uuid"])
-        await eventually(self._believe, lambda sick: not sick, "all cards of the node are well")
+        await eventually(self._believe, lambda unhealthy: not unhealthy, "all cards of the node are healthy")
         await eventually(self._is_whole, bool, "all units of the node may be used")
 
     async def _believe(self) -> dict[int, str]:
-        sick = await self.sick()
-        if sick:
-            word = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, sick))}}}
+        unhealthy = await self.unhealthy()
+        if unhealthy:
+            word = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, unhealthy))}}}
             await self.cluster.api.patch(NODES, NODE, word)
             await asyncio.sleep(0.2)
-        return sick
+        return unhealthy
 
     async def _is_whole(self) -> bool:
         units = await self.units()

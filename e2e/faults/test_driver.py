@@ -32,7 +32,7 @@ async def test_a_card_is_lost_during_allocate(faults: FaultStage) -> None:
     # The fourth ran before the card was lost, or waits for it, or was turned away.
     await eventually(faults.observer.pods, lambda pods: len(running(pods)) >= 3, "three pods run")
     await faults.observer.check_right_cards(*running(await faults.observer.pods()))
-    assert await faults.sick() == {1: "lost"}
+    assert await faults.unhealthy() == {1: "lost"}
 
 
 async def test_nvml_is_slow(faults: FaultStage) -> None:
@@ -46,7 +46,7 @@ async def test_nvml_is_slow(faults: FaultStage) -> None:
 
 
 async def test_nvml_is_uninitialised_under_the_plugin(faults: FaultStage) -> None:
-    """Another user of the library shut it: it is opened again, no card is sick for it, and Xids still arrive."""
+    """Another user of the library shut it: it is opened again, no card is unhealthy for it, and Xids still arrive."""
     await faults.command("fail", "nvmlEventSetWait*", "--with", "UNINITIALIZED", "--count", "2")
     await faults.command("fail", "nvmlDeviceGet*", "--with", "UNINITIALIZED", "--count", "2")
     await eventually(
@@ -58,7 +58,7 @@ async def test_nvml_is_uninitialised_under_the_plugin(faults: FaultStage) -> Non
 
 
 async def test_the_driver_goes_away_and_comes_back(faults: FaultStage) -> None:
-    """An update of the driver: all cards are sick during it, and well afterwards without an operator."""
+    """An update of the driver: all cards are unhealthy during it, and healthy afterwards without an operator."""
     cards = set(await faults.units())
     await faults.command("init-fails", "DRIVER_NOT_LOADED")
     await faults.command("fail", "nvmlEventSetWait*", "--with", "UNINITIALIZED")

@@ -24,7 +24,7 @@ async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:
 
 @pytest.mark.promise("DP-006")
 async def test_card_without_a_recovery_action_recovers_after_cool_down(faults: FaultStage) -> None:
-    """The driver advises a reset: it stays sick; the reset is done, and after a calm second it is well."""
+    """The driver advises a reset: it stays unhealthy; the reset is done, and after a calm second it is healthy."""
     await faults.command("xid", "2", "48")
     await faults.shows("Xid 48, to be recovered by a reset", 2)
     await faults.command("repair", "2")
@@ -58,4 +58,4 @@ async def test_a_restart_of_the_kubelet_recovers_nothing(faults: FaultStage) -> 
     await faults.cluster.restart_kubelet(NODE)
     await faults.shows("Xid 79 after a kubelet's restart", 0)
 
-    assert await faults.sick() == {0: "Xid 79"}
+    assert await faults.unhealthy() == {0: "Xid 79"}

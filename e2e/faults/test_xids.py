@@ -22,7 +22,7 @@ async def test_an_applications_xid_changes_nothing(faults: FaultStage) -> None:
     await faults.command("xid", "2", "48")
     await faults.shows("Xids of applications ignored, Xid 48 beside them", 2)
 
-    assert await faults.sick() == {2: "Xid 48"}
+    assert await faults.unhealthy() == {2: "Xid 48"}
 
 
 @pytest.mark.promise("DP-021")
@@ -35,7 +35,7 @@ async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> No
     await faults.shows(f"Xid {xid}", 1)
 
     assert str(xid) in await faults.observer.event_text(pods[1], spec.EVENT_CARD_UNHEALTHY)
-    assert await faults.sick() == {1: f"Xid {xid}"}
+    assert await faults.unhealthy() == {1: f"Xid {xid}"}
     assert await faults.allocatable(BESIDE) == beside
     running = await faults.observer.running(*pods.values())
     assert not any(one.get("restartCount") for pod in running for one in pod["status"]["containerStatuses"])
@@ -70,8 +70,8 @@ async def test_pods_of_an_unhealthy_card_block_no_other_card(faults: FaultStage)
     assert card_of(late) == failed
 
 
-async def test_a_new_pod_avoids_a_sick_card(faults: FaultStage) -> None:
-    """Three cards are full, the fourth is sick: the pod waits, and runs when the card recovers, which wakes it."""
+async def test_a_new_pod_avoids_an_unhealthy_card(faults: FaultStage) -> None:
+    """Three cards are full, the fourth is unhealthy: the pod waits, and runs when the card recovers, which wakes it."""
     full = max((await faults.units()).values())
     pods = await faults.observer.run(*(gpu_pod(f"full-{number}", full, node=NODE) for number in range(3)))
     (free,) = set(await faults.units()) - set(map(card_of, pods))
@@ -85,23 +85,23 @@ async def test_a_new_pod_avoids_a_sick_card(faults: FaultStage) -> None:
     assert card_of(late) == free
 
 
-async def test_two_sick_cards(faults: FaultStage) -> None:
+async def test_two_unhealthy_cards(faults: FaultStage) -> None:
     """Each alone, each with its own reason; a milder Xid hides neither."""
     await faults.command("xid", "0", "48")
-    await faults.shows("the first of two sick cards", 0)
+    await faults.shows("the first of two unhealthy cards", 0)
     await faults.command("xid", "3", "79")
-    await faults.shows("the second of two sick cards", 0, 3)
+    await faults.shows("the second of two unhealthy cards", 0, 3)
     await faults.command("xid", "0", "13")
     await faults.command("xid", "0", "63")
 
-    assert await faults.sick() == {0: "Xid 48", 3: "Xid 79"}
+    assert await faults.unhealthy() == {0: "Xid 48", 3: "Xid 79"}
 
 
-async def test_a_sick_card_stays_sick_over_a_restart_of_the_plugin(faults: FaultStage) -> None:
+async def test_an_unhealthy_card_stays_unhealthy_over_a_restart_of_the_plugin(faults: FaultStage) -> None:
     """A plugin that restarts has read no Xid; the Node remembers."""
     await faults.command("xid", "1", "79")
     await faults.shows("Xid 79 before a restart", 1)
     await faults.observer.restart(NODE, "plugin")
     await faults.shows("Xid 79 after the plugin's restart", 1)
 
-    assert await faults.sick() == {1: "Xid 79"}
+    assert await faults.unhealthy() == {1: "Xid 79"}

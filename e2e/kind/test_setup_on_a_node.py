@@ -161,26 +161,26 @@ async def test_apply_and_rollback_restart_the_scheduler(node: Node) -> None:
 
     applied = await node.run("apply")
     assert applied.code == 0, applied.output
-    assert applied.output.splitlines()[-1] == "done, and kube-scheduler is well; gpushare-setup rollback undoes it"
+    assert applied.output.splitlines()[-1] == "done, and kube-scheduler is healthy; gpushare-setup rollback undoes it"
     assert (await node.run("check")) == Ended(0, "good: kube-scheduler asks gpushare's extender\n")
     await node.is_asked(expected=True)
 
     restored = await node.run("rollback")
-    assert restored == Ended(0, f"removed {CONFIG}\nrestored {MANIFEST}\ndone, and kube-scheduler is well\n")
+    assert restored == Ended(0, f"removed {CONFIG}\nrestored {MANIFEST}\ndone, and kube-scheduler is healthy\n")
     assert await node.files() == before
     await node.is_asked(expected=False)
 
 
 @pytest.mark.minutes_on_kind(2, "CI plays an apply that succeeds, and one that is cut off")
 async def test_a_broken_configuration_is_rolled_back(node: Node) -> None:
-    """kube-scheduler ends at its file: ``apply`` itself puts the files back, and waits until kube-scheduler is well."""
+    """kube-scheduler ends at its file: ``apply`` itself puts the files back, and waits until kube-scheduler is healthy."""
     before = await node.files()
 
     applied = await node.run("apply", "--timeout=40s", *BROKEN)
 
     assert applied.code == 1
     assert (
-        "kube-scheduler was not well within 40 s; every file is as it was, and kube-scheduler is well again"
+        "kube-scheduler was not healthy within 40 s; every file is as it was, and kube-scheduler is healthy again"
         in applied.output
     )
     assert await node.files() == before

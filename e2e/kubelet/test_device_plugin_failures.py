@@ -57,7 +57,7 @@ async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
 
 @pytest.mark.promise("DP-022")
 async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) -> None:
-    """A pod runs on over a sick device, which its status shows from 1.36 on and its deletion does not cure."""
+    """A pod runs on over an unhealthy device, which its status shows from 1.36 on and its deletion does not cure."""
     plugin = await stage.serve(1)
     await stage.run("p", stage.container(devices=1))
     assert await health_of(stage, "p") == shown(stage, "Healthy")

@@ -87,7 +87,7 @@ def test_pods_have_to_fit_together() -> None:
 
 
 def test_what_the_kubelet_lacks_is_no_room() -> None:
-    """Units that a sick card has lost, and its pods still hold, are missing on the node: a scheduler counts them there."""
+    """Units that an unhealthy card has lost, and its pods still hold, are missing on the node: a scheduler counts them there."""
     short = node()
     short["status"]["allocatable"][spec.RESOURCE_MEMORY] = "14"
     assert room_on(short, [pod(9, card=1)]).pods(1) == 5

@@ -196,15 +196,15 @@ class GpuCluster:
         return list(found.cards.values()) if found else []
 
     def xid(self, node: str, card: int, number: int = _LOST_XID) -> None:
-        """Report an Xid on a simulated card, as its driver would. Whether the card is sick then depends on the number."""
+        """Report an Xid on a simulated card, as its driver would. Whether the card is unhealthy then depends on the number."""
         self.fake_nvml(node, "xid", str(card), str(number))
 
-    def make_sick(self, node: str, card: int) -> None:
+    def make_unhealthy(self, node: str, card: int) -> None:
         """Let a simulated card fall off the bus (Xid 79), and wait until its node offers it no longer."""
         self.xid(node, card)
         self._shows(node, card, healthy=False)
 
-    def make_well(self, node: str, card: int) -> None:
+    def make_healthy(self, node: str, card: int) -> None:
         """Repair it, declare it recovered as an operator does, and wait until its node offers it again."""
         self.fake_nvml(node, "repair", str(card))
         declared = {"metadata": {"annotations": {spec.NODE_RECOVERED: str(card)}}}
@@ -279,7 +279,7 @@ class GpuCluster:
         self.wait_until(
             lambda: {one.index: one.healthy for one in self.cards(node)},
             lambda seen: seen.get(card) is healthy,
-            f"card {card} of {node} is {'well' if healthy else 'sick'}",
+            f"card {card} of {node} is {'healthy' if healthy else 'unhealthy'}",
         )
 
 

@@ -105,7 +105,7 @@ class Book:
     def _cards(self, name: str) -> list[Card]:
         banned = self.banned.get(name, frozenset())
         sizes = enumerate(self._sizes(name))
-        blind = "d10-sick-cards-offered" in self.faults
+        blind = "d10-unhealthy-cards-offered" in self.faults
         return [Card(index, size, (is_healthy or blind) and index not in banned) for index, (size, is_healthy) in sizes]
 
     def _sizes(self, name: str) -> list[tuple[int, bool]]:

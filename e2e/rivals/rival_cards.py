@@ -40,7 +40,7 @@ class Cards:
         self._faults, self._rest, self._now = faults, rest_seconds, now
         pynvml.nvmlInit()
         self.all = self._read(unit_mib)
-        self.sick: dict[str, float] = {}
+        self.unhealthy: dict[str, float] = {}
         self._events, self._listened = self._listen()
 
     def ids(self, salt: str) -> list[tuple[str, Card, bool]]:
@@ -49,21 +49,23 @@ class Cards:
         for card in self.all:
             head = f"{card.uuid}-_-" if self._faults & {"d07-long-ids", "original-ids"} else f"{card.uuid[-12:]}."
             for number in range(card.units):
-                is_well = card.uuid not in self.sick or (number > 0 and "one-id-of-a-sick-card" in self._faults)
+                is_well = card.uuid not in self.unhealthy or (
+                    number > 0 and "one-id-of-a-unhealthy-card" in self._faults
+                )
                 found.append((f"{salt}{head}{number}", card, is_well))
-        if "sick-ids-left-out" in self._faults:
+        if "unhealthy-ids-left-out" in self._faults:
             return [one for one in found if one[2]]
         return found
 
     def look(self) -> bool:
         """Wait a moment for news; has the health of a card changed? Blocks."""
-        before = set(self.sick)
+        before = set(self.unhealthy)
         self._take_event()
         if "list-not-resent-after-recovery" not in self._faults:
-            for uuid, since in list(self.sick.items()):
+            for uuid, since in list(self.unhealthy.items()):
                 if self._now() - since >= self._rest_of(uuid):
-                    del self.sick[uuid]
-        return before != set(self.sick)
+                    del self.unhealthy[uuid]
+        return before != set(self.unhealthy)
 
     def _read(self, unit_mib: int) -> list[Card]:
         found: list[Card] = []
@@ -78,7 +80,7 @@ class Cards:
         return found
 
     def _listen(self) -> tuple[Any, dict[int | None, str]]:
-        """The set of events, and which handle is which card; a card without events is never sick."""
+        """The set of events, and which handle is which card; a card without events is never unhealthy."""
         listened: dict[int | None, str] = {}
         events = pynvml.nvmlEventSetCreate()
         for card in self.all if "d09-no-health" not in self._faults else ():
@@ -102,11 +104,11 @@ class Cards:
             return
         uuid = self._listened.get(_address(event.device))
         if uuid is not None and event.eventData not in _HARMLESS:
-            _LOG.warning("card %s is sick, Xid %d", uuid, event.eventData)
-            self.sick[uuid] = self._now()
+            _LOG.warning("card %s is unhealthy, Xid %d", uuid, event.eventData)
+            self.unhealthy[uuid] = self._now()
 
     def _rest_of(self, uuid: str) -> float:
-        """The seconds after which a sick card counts as well: endless while it does not answer, or the driver advises a reset."""
+        """The seconds after which a card counts as healthy again: endless while it does not answer, or the driver advises a reset."""
         try:
             handle = pynvml.nvmlDeviceGetHandleByUUID(uuid.encode())
             pynvml.nvmlDeviceGetMemoryInfo(handle)
@@ -142,6 +144,6 @@ def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def note(cards: Sequence[Card], sick: Sequence[str]) -> str:
-    """The rivals' annotation of a node: units of each card, those of a sick one with "!" behind."""
-    return " ".join(f"{card.units}{'!' if card.uuid in sick else ''}" for card in cards)
+def note(cards: Sequence[Card], unhealthy: Sequence[str]) -> str:
+    """The rivals' annotation of a node: units of each card, those of an unhealthy one with "!" behind."""
+    return " ".join(f"{card.units}{'!' if card.uuid in unhealthy else ''}" for card in cards)

@@ -13,7 +13,7 @@ ORIGINAL: Final = "original"
 
 EXTENDER: Final = frozenset({
     # Defects of the original, by their numbers.
-    "d06-cards-averaged", "d10-sick-cards-offered", "d11-bad-ban-is-card-0", "d12-room-wraps", "d13-nodes-frozen",
+    "d06-cards-averaged", "d10-unhealthy-cards-offered", "d11-bad-ban-is-card-0", "d12-room-wraps", "d13-nodes-frozen",
     "d14-frozen-while-empty", "d15-freed-when-deletion-starts", "d17-keyed-by-name",
     "d18-book-read-in-pieces", "d19-unknown-node-panics", "d20-annotations-before-bind", "d21-init-and-sidecars-ignored",
     "d23-nodes-for-names", "d24-node-locked", "d25-no-prioritize", "d26-profiles-open", "d29-learns-late",
@@ -36,8 +36,8 @@ PLUGIN: Final = frozenset({
     "all-cards-visible", "another-cards-index", "assigned-at-allocate", "card-size-in-mib", "container-gets-pods-units",
     "count-written-once", "first-group-alone", "forgets-at-restart", "gives-up-when-refused", "ids-new-at-each-start",
     "ids-not-freed", "list-not-resent-after-recovery", "list-too-large-sent", "never-assigned", "old-socket-kept",
-    "old-stream-kept", "one-id-of-a-sick-card", "over-commits", "preferred-ignores-must", "preferred-too-few",
-    "rate-limit-is-fatal", "refuses-without-reason", "registers-before-serving", "sick-ids-left-out", "small-answers-only",
+    "old-stream-kept", "one-id-of-a-unhealthy-card", "over-commits", "preferred-ignores-must", "preferred-too-few",
+    "rate-limit-is-fatal", "refuses-without-reason", "registers-before-serving", "unhealthy-ids-left-out", "small-answers-only",
     "units-rounded-up",
 })  # fmt: skip
 INSPECT: Final = frozenset({

@@ -191,7 +191,7 @@ async def keep_published(api: Api, node: str, cards: Cards, faults: Faults) -> N
 async def publish(api: Api, node: str, cards: Cards, faults: Faults) -> bool:
     """Write what the Node does not show; was there something to write? The original writes the count alone."""
     amounts = {COUNT: str(len(cards.all))}
-    notes = {} if "original-options" in faults else {CARDS: note(cards.all, list(cards.sick))}
+    notes = {} if "original-options" in faults else {CARDS: note(cards.all, list(cards.unhealthy))}
     try:
         seen = await api.send("GET", f"/api/v1/nodes/{node}")
         noted, shown = seen["metadata"].get("annotations") or {}, seen["status"].get("capacity") or {}
@@ -240,7 +240,7 @@ def main() -> None:
     parser.add_argument("--resources", default="", help="the kubelet's socket of pod resources")
     parser.add_argument("--me", help="the name of the node")
     parser.add_argument("--unit", "--memory-unit", type=unit_mib, default=1024)
-    parser.add_argument("--rest", type=seconds, default=1.0, help="how long a sick card stays so at least")
+    parser.add_argument("--rest", type=seconds, default=1.0, help="how long an unhealthy card stays so at least")
     for flag in ("--logtostderr", "--health-check", "--mps", "--query-kubelet"):
         parser.add_argument(flag, f"-{flag.lstrip('-')}", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", help=argparse.SUPPRESS)

@@ -20,7 +20,7 @@ CARD_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"
 ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ASSUMED_AT: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 SEVERAL: Final = "scheduler.framework.gpushare.allocation"
-# The rivals' own, on nodes: the units of each card in order, those of a sick one with "!" behind.
+# The rivals' own, on nodes: the units of each card in order, those of an unhealthy one with "!" behind.
 CARDS: Final = "rival.example/card-units"
 _SUFFIXES: Final = {"k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 

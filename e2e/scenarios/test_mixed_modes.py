@@ -18,7 +18,7 @@ from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
 from e2e.observer import Observer, OwnCluster, ensure_open
-from e2e.scenarios.test_sick_card import heal
+from e2e.scenarios.test_unhealthy_card import heal
 from e2e.site.node_cards import amount, described
 
 # Two cards of 81,920 MiB with two slots each, beside a T4 of 14 GiB.
@@ -99,18 +99,20 @@ async def test_card_without_a_slot_takes_no_pod_whatever_its_memory(seen: Observ
     await seen.running("late")
 
 
-async def test_a_sick_card_shows_in_its_slots_and_never_in_the_amount(seen: Observer) -> None:
+async def test_an_unhealthy_card_shows_in_its_slots_and_never_in_the_amount(seen: Observer) -> None:
     """A lower amount would make a kubelet that restarts refuse running pods; the extender passes the card over."""
     (before,) = await seen.run(slotted(gpu_pod("before", 81_920, node="exact")))
     index = card_of(before)
     await seen.cluster.fake_nvml("exact", "xid", str(index), _XID)
 
-    def is_sick(node: Object) -> bool:
+    def is_unhealthy(node: Object) -> bool:
         cards = described(node)
         return cards is not None and not cards.cards[index].healthy
 
     try:
-        await eventually(lambda: seen.cluster.api.get(NODES, "exact"), is_sick, "the card is published as sick")
+        await eventually(
+            lambda: seen.cluster.api.get(NODES, "exact"), is_unhealthy, "the card is published as unhealthy"
+        )
         node = await eventually(
             lambda: seen.cluster.api.get(NODES, "exact"),
             lambda node: amount(node, spec.RESOURCE_SLOT, "allocatable") == 15,

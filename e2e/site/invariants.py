@@ -65,7 +65,7 @@ def _image(name: str) -> tuple[str, str]:
 RULES: Final[Mapping[str, Rule]] = {
     "cards annotation": node_invariants.cards_annotation,
     "capacity": node_invariants.capacity,
-    "sick cards": node_invariants.sick_cards,
+    "unhealthy cards": node_invariants.unhealthy_cards,
     "over-booked cards": node_invariants.over_booked,
     "pod annotations": pod_invariants.pod_annotations,
     "forged annotations": pod_invariants.forged,

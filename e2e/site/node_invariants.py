@@ -71,8 +71,8 @@ def capacity(picture: Picture) -> Iterator[Finding]:
             yield Finding("error", "capacity", f"node {name}", text, todo)
 
 
-def sick_cards(picture: Picture) -> Iterator[Finding]:
-    """No card is sick."""
+def unhealthy_cards(picture: Picture) -> Iterator[Finding]:
+    """No card is unhealthy."""
     banned = {name: _banned(item) for name, item in _unhealthy_maps(picture).items()}
     for name, node in picture.sharing_nodes.items():
         cards = cards_of(node)
@@ -83,9 +83,9 @@ def sick_cards(picture: Picture) -> Iterator[Finding]:
             reason = card.reason or (f"listed in ConfigMap {_UNHEALTHY}{name}" if is_banned else "no reason is given")
             bound = picture.bound_pods.get(name, ())
             on_it = [name_of(pod) for pod in bound if card.index in (shares_or_none(pod) or ())]
-            text = f"the card is sick: {reason}" + (f"; on it: {', '.join(on_it)}" if on_it else "")
+            text = f"the card is unhealthy: {reason}" + (f"; on it: {', '.join(on_it)}" if on_it else "")
             todo = "see docs/troubleshooting.md, GPUShareCardUnhealthy: repair the card, or replace it, and restart its pods"
-            yield Finding("error", "sick-card", f"node {name} card {card.index}", text, todo)
+            yield Finding("error", "unhealthy-card", f"node {name} card {card.index}", text, todo)
 
 
 def over_booked(picture: Picture) -> Iterator[Finding]:

@@ -103,7 +103,7 @@ def test_an_odd_node_is_a_finding_of_each_rule_that_it_ends() -> None:
     assert {one.subject for one in unseen} == {"node odd", "pod "}
     assert {one.severity for one in unseen} == {"warning"}
     assert [one.key for one in findings if one not in unseen] == [("over-booked", "node n card 0")]
-    assert {one.key for one in judge(Picture(NOW, (node(),), (), (None,)))} == {("sick cards", "cluster")}  # type: ignore[arg-type]
+    assert {one.key for one in judge(Picture(NOW, (node(),), (), (None,)))} == {("unhealthy cards", "cluster")}  # type: ignore[arg-type]
 
 
 def test_a_busy_cluster_that_is_well_has_no_findings() -> None:
@@ -146,7 +146,7 @@ _LARGE_PODS = (pod("a", "2k", more={spec.POD_UNITS: "2000"}), pod("b", "1Ki", 1,
         (node(**{spec.RESOURCE_COUNT: "1.5"}), (), "capacity of node n"),
         (node(**{spec.RESOURCE_MEMORY: "0"}), (), "stale-annotation of node n"),
         (node(annotation={"mode": "slots"}), (), "stale-annotation of node n"),
-        (node(cards={1: {"healthy": False, "reason": "Xid 79"}}), (), "sick-card of node n card 1"),
+        (node(cards={1: {"healthy": False, "reason": "Xid 79"}}), (), "unhealthy-card of node n card 1"),
         (node(), (pod("a", 8), pod("b", 7), pod("c", 10, 1)), "over-booked of node n card 0"),
         # Without an annotation each card has the total divided by the count.
         (undescribed(), (pod("a", 12), pod("b", 12, 1)), ""),
@@ -165,9 +165,9 @@ def test_a_finding_names_the_pods_with_their_amounts() -> None:
     (over,) = judge(Picture(NOW, (node(),), (pod("a", 8), pod("b", 7), pod("c", 10, 1))))
     assert "15 units, it has 14: default/a 8, default/b 7" in over.text
     banned = {"metadata": {"name": "unhealthy-gpu-n"}, "data": {"gpus": "1, 5"}}
-    (sick,) = judge(Picture(NOW, (node(),), (pod("a", 3, 1),), [banned]))
-    assert sick.key == ("sick-card", "node n card 1")
-    assert "on it: default/a" in sick.text
+    (unhealthy,) = judge(Picture(NOW, (node(),), (pod("a", 3, 1),), [banned]))
+    assert unhealthy.key == ("unhealthy-card", "node n card 1")
+    assert "on it: default/a" in unhealthy.text
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ async def test_observe_names_each_planted_fault_and_no_other(unguarded: Cluster)
 
     assert {(one["rule"], one["subject"]) for one in document["findings"]} == {
         ("over-booked", "node g1 card 0"),
-        ("sick-card", "node g3 card 0"),
+        ("unhealthy-card", "node g3 card 0"),
         ("forged-annotation", "pod default/forged"),
         ("stale-annotation", "node gone"),
         ("cards-annotation", "node g2"),

@@ -118,12 +118,12 @@ class ContainerFlags:
 
 @dataclass(frozen=True, slots=True)
 class HealthFlags:
-    """When a card is sick, and when it is well again."""
+    """When a card is unhealthy, and when it is healthy again."""
 
     check: bool = switch("health-check", "take a card out of use on a critical Xid", "true")
     cool_down: float = flag(
         "cool-down",
-        "how long a driver must ask for no recovery, and the card answer, before it is well",
+        "how long a driver must ask for no recovery, and the card answer, before it is healthy",
         "60s",
         duration(),
     )

@@ -24,7 +24,7 @@ from gpushare.deviceplugin.allocation.hand_bound import as_a_node
 from gpushare.deviceplugin.allocation.node_view import list_all
 from gpushare.deviceplugin.cards.card_news import CardNews
 from gpushare.deviceplugin.cards.card_watch import CardWatch
-from gpushare.deviceplugin.cards.declared_sick import follow_declared
+from gpushare.deviceplugin.cards.declared_unhealthy import follow_declared
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import remembered
 from gpushare.deviceplugin.core.health import CardHealth, XidRules, read_rules

@@ -48,7 +48,7 @@ _OF_CARDS: Final[tuple[tuple[str, str, Callable[[CardFacts], float | None]], ...
     ("memory_bytes", "Memory of the card, as the driver reports it.", lambda card: card.mib * MIB),
     ("units", "Units of aliyun.com/gpu-mem that the card has.", lambda card: card.units),
     ("slots", "Containers that the card takes at once; 0 if they are not counted.", lambda card: card.slots),
-    ("healthy", "1 while the card may be given to pods, 0 while it is sick.", _healthy),
+    ("healthy", "1 while the card may be given to pods, 0 while it is unhealthy.", _healthy),
 )
 # Name, label and help of the counters of ``PluginMetrics``.
 _COUNTERS: Final = (
@@ -102,7 +102,7 @@ class PluginExposition(Collector):
 
     def _of_cards(self, cards: NodeCards) -> Iterable[Metric]:
         metrics = self.metrics
-        yield _gauge("cards", "Cards that this node shares, sick ones too.", {(): len(cards.cards)})
+        yield _gauge("cards", "Cards that this node shares, unhealthy ones too.", {(): len(cards.cards)})
         text = "How much memory one unit of aliyun.com/gpu-mem is."
         unit = {(cards.mode, cards.unit): size * MIB} if (size := unit_mib(cards)) else {}
         yield _gauge("unit_bytes", text, unit, "mode", "unit")

@@ -35,7 +35,9 @@ _PLUGINS_AT_ONCE: Final = 16
 
 NODES_HIDDEN: Final = "nodes (you may not list them): no card is judged"
 PODS_HIDDEN: Final = "pods of other namespaces (you may not list them): a card may have less free than is shown"
-SICK_HIDDEN: Final = f"ConfigMaps of {wire.UNHEALTHY_CONFIGMAP_NAMESPACE}: a card that one declares sick looks well"
+UNHEALTHY_HIDDEN: Final = (
+    f"ConfigMaps of {wire.UNHEALTHY_CONFIGMAP_NAMESPACE}: a card that one declares unhealthy looks healthy"
+)
 EVENTS_HIDDEN: Final = "events (you may not list them): a reason that only an event has is not shown"
 
 
@@ -81,7 +83,7 @@ async def read_cluster(
     hidden = await asyncio.gather(
         _unless_hidden(_each(client, _NODES, ScheduledNode, state.set_node, progress), NODES_HIDDEN),
         _read_pods(client, namespace, state, progress, see),
-        _unless_hidden(_each(client, _CONFIG_MAPS, ConfigMap, state.set_sick, progress), SICK_HIDDEN),
+        _unless_hidden(_each(client, _CONFIG_MAPS, ConfigMap, state.set_unhealthy, progress), UNHEALTHY_HIDDEN),
     )
     state.hidden += filter(None, hidden)
 

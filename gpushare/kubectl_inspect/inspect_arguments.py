@@ -63,7 +63,7 @@ class Arguments:
     watch: bool = switch("watch", "after the answer, show the nodes that change, until Ctrl-C", alias="w")
     check: bool = switch(
         "check",
-        "exit with 3, and name each on stderr, if a card is over-booked or sick, a pod has been given a card and does not "
+        "exit with 3, and name each on stderr, if a card is over-booked or unhealthy, a pod has been given a card and does not "
         "start, or annotations do not agree with the cards",
     )
     assumed_for: float = flag(

@@ -37,7 +37,7 @@ class Device:
     ``slots`` is how many containers the card takes at the same time on a node in slots mode, ``slots_used`` how many are booked;
     0 slots mean that the node is in ids mode, which does not count containers. ``uuid``, ``model`` and ``numa`` are empty
     if the node does not publish them. ``unit_mib`` is how many MiB a unit is, 0 if the node does not publish that.
-    ``reason`` is why it is sick, as the node publishes it; no decision depends on it.
+    ``reason`` is why it is unhealthy, as the node publishes it; no decision depends on it.
     """
 
     index: int
@@ -54,12 +54,12 @@ class Device:
 
     @property
     def free(self) -> int:
-        """Units that a new pod can have: none on a sick card."""
+        """Units that a new pod can have: none on an unhealthy card."""
         return max(self.total - self.used, 0) if self.healthy else 0
 
     @property
     def free_slots(self) -> int:
-        """Containers that the card can still take: none on a sick card. Without meaning in ids mode."""
+        """Containers that the card can still take: none on an unhealthy card. Without meaning in ids mode."""
         return max(self.slots - self.slots_used, 0) if self.healthy else 0
 
     def booked(self, used: int, slots_used: int) -> Device:
@@ -125,7 +125,7 @@ def is_unoffered(node: Node) -> bool:
     """Does the node have cards, and its kubelet offer none of them, as it does once its device plugin is gone?
 
     For five minutes the capacity stays, then it is 0, too, and only the annotation of our plugin shows that there are cards. If all
-    of these are sick, the kubelet offers none either, and that is another matter.
+    of these are unhealthy, the kubelet offers none either, and that is another matter.
     """
     offered = (node.status.allocatable if node.status else None) or {}
     cards, _ = described_cards(node)
@@ -169,8 +169,8 @@ class NodeDevices(NamedTuple):
 def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDevices:
     """The node's cards from the annotation if it is valid, else total ÷ count for each (the Go plugin publishes no more).
 
-    ``unhealthy`` are indices that a ConfigMap declares sick. A node without ``gpu-mem`` or ``gpu-count`` has no cards, and neither
-    has one of more cards than a machine can have. The cards of an annotation that must not be used are there, all of them sick.
+    ``unhealthy`` are indices that a ConfigMap names. A node without ``gpu-mem`` or ``gpu-count`` has no cards, and neither has
+    one of more cards than a machine can have. The cards of an annotation that must not be used are there, all unhealthy.
     """
     total, count = capacity(node, wire.RESOURCE_MEMORY), capacity(node, wire.RESOURCE_COUNT)
     if not total or not count:
@@ -216,7 +216,7 @@ def unit_mib(cards: NodeCards) -> int:
 def parse_unhealthy(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
     """Card indices in the ConfigMap's ``gpus: "0,2"``, and the entries that name none (defect D11: they banned card 0).
 
-    Only the beginning of a text that is too long is read, so the cards in it stay sick; the last of the odd entries is that reason.
+    Only the beginning of a text that is too long is read, so the cards in it stay unhealthy; the last odd entry is that reason.
     """
     entries = entries_of(text)
     odd = tuple(entry for entry in entries if not _is_index(entry))

@@ -185,7 +185,7 @@ class NvmlSession:
             _LOG.warning("card lost while it was counted uuid=%s", card.uuid)
 
     def _start_listening(self, uuid: str, handle: Any) -> None:
-        """A card that reports no Xids is not sick for that; its faults are only not seen."""
+        """A card that reports no Xids is not unhealthy for that; its faults are only not seen."""
         if not self._listen:
             return
         try:

@@ -101,20 +101,20 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
     if pod is not None and not _is_restarted(asked, site, before, has=has):
         broken = running_scheduler.processes(asked.root)
         restored, _ = journal.rollback()
-        well = bool(before.keys() & broken.keys()) or _is_restarted(
+        healthy = bool(before.keys() & broken.keys()) or _is_restarted(
             asked, site, broken, has=site.is_extended or not has
         )
         journal.sweep(path for path, was_there in restored if not was_there)
         raise SetupRefusedError(
-            f"kube-scheduler was not well within {asked.timeout:g} s; every file is as it was, and kube-scheduler is "
-            f"{'well again' if well else 'not well yet'}",
+            f"kube-scheduler was not healthy within {asked.timeout:g} s; every file is as it was, and kube-scheduler is "
+            f"{'healthy again' if healthy else 'not healthy yet'}",
             "read its log (crictl logs, /var/log/pods/kube-system_kube-scheduler-*), then run gpushare-setup check",
         )
     journal.complete()
     journal.sweep(change.path for change in changes if change.new is None)
     if changes:
         out.write(
-            f"done{', and kube-scheduler is well' if pod is not None else ''}; gpushare-setup rollback undoes it\n"
+            f"done{', and kube-scheduler is healthy' if pod is not None else ''}; gpushare-setup rollback undoes it\n"
         )
 
 
@@ -153,10 +153,10 @@ def _rollback(asked: Arguments, files: NodeFiles, journal: Journal, out: TextIO)
     journal.sweep(path for path, was_there in restored if not was_there)
     if not is_well:
         raise SetupRefusedError(
-            f"every file is as it was, but kube-scheduler was not well within {asked.timeout:g} s",
+            f"every file is as it was, but kube-scheduler was not healthy within {asked.timeout:g} s",
             "read its log (crictl logs, /var/log/pods/kube-system_kube-scheduler-*), then run gpushare-setup check",
         )
-    out.write("done, and kube-scheduler is well\n")
+    out.write("done, and kube-scheduler is healthy\n")
     return 0
 
 

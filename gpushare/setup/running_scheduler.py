@@ -1,4 +1,4 @@
-"""kube-scheduler's processes, and whether it is well: by the node's /proc and its own /healthz."""
+"""kube-scheduler's processes, and whether it is healthy: by the node's /proc and its own /healthz."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def is_restarted(
     is_right: Callable[[tuple[str, ...]], bool],
     seconds: float,
 ) -> bool:
-    """Wait until a kube-scheduler that is not among ``before`` is well, and its command line is right."""
+    """Wait until a kube-scheduler that is not among ``before`` is healthy, and its command line is right."""
     deadline = time.monotonic() + seconds
-    well: set[Process] = set()
+    healthy: set[Process] = set()
     while time.monotonic() < deadline:
         new = {one for one, words in processes(root).items() if one not in before and is_right(words)}
-        if new & well:
+        if new & healthy:
             return True
         # One that cannot read its file ends soon, so it has to be seen twice.
-        well = new if new and _is_well(*pod.probe) else set()
+        healthy = new if new and _is_healthy(*pod.probe) else set()
         time.sleep(LOOK_SECONDS)
     return False
 
 
-def _is_well(scheme: str, port: int) -> bool:
+def _is_healthy(scheme: str, port: int) -> bool:
     connection = (
         http.client.HTTPSConnection("127.0.0.1", port, timeout=_ANSWER_SECONDS, context=_any_certificate())
         if scheme == "https"

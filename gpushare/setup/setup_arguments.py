@@ -100,7 +100,7 @@ class Arguments:
     )
     replace: bool = switch("replace", "replace a file of kube-scheduler that was edited, or that is another's")
     timeout: float = flag(
-        "timeout", "how long kube-scheduler may take to be well; 0 to wait for nothing", "2m", duration()
+        "timeout", "how long kube-scheduler may take to be healthy; 0 to wait for nothing", "2m", duration()
     )
     kubeconfig: str | None = flag(
         "kubeconfig",

@@ -142,7 +142,7 @@ def _cards(node: Node, standing: Sequence[Pod], left_out: Counter[str]) -> tuple
         for index, units in booking_of(pod)[0].shares:
             taken[index] += units
     devices = devices_of(node)
-    left_out["cards are sick"] += sum(not device.healthy for device in devices)
+    left_out["cards are unhealthy"] += sum(not device.healthy for device in devices)
     return tuple(
         Card(device.total - taken[device.index], device.model, device.uuid)
         for device in devices

@@ -8,7 +8,7 @@ from typing import Any
 
 from clusters.api.resources import EVENTS, PODS
 from clusters.api.waiting import eventually, meanwhile
-from clusters.living_demo import LIVING_NODES, SICK_NODE, WAITING_POD, beat, first_pods, live, settle, visitor
+from clusters.living_demo import LIVING_NODES, UNHEALTHY_NODE, WAITING_POD, beat, first_pods, live, settle, visitor
 from clusters.provider import load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import load_target
@@ -30,11 +30,13 @@ def test_each_visitor_goes_and_few_are_there() -> None:
     assert len({one.comes for one in BEATS}) == len(BEATS)
 
 
-def test_a_card_that_falls_ill_is_well_again_in_time() -> None:
+def test_a_card_that_becomes_unhealthy_is_well_again_in_time() -> None:
     """The two alternate, and the first illness is early."""
-    changes = ["ill" if one.falls_ill else "well" for one in BEATS if one.falls_ill or one.recovers]
-    assert changes == ["ill", "well"] * 10
-    assert any(one.falls_ill for one in BEATS[:5])
+    changes = [
+        "unhealthy" if one.becomes_unhealthy else "healthy" for one in BEATS if one.becomes_unhealthy or one.recovers
+    ]
+    assert changes == ["unhealthy", "healthy"] * 10
+    assert any(one.becomes_unhealthy for one in BEATS[:5])
 
 
 def test_visitors_keep_to_their_booking() -> None:
@@ -46,7 +48,7 @@ def test_visitors_keep_to_their_booking() -> None:
 
 
 async def test_a_living_cluster_shows_all_that_it_is_for(tmp_path: Path) -> None:
-    """Pods come and go, one waits, one overuses, a card falls ill and recovers; the number of pods is bounded."""
+    """Pods come and go, one waits, one overuses, a card becomes unhealthy and recovers; the number of pods is bounded."""
     choices = Choices({**os.environ, "TMPDIR": str(tmp_path)})
     cluster = make_cluster("embedded", load_nodes(LIVING_NODES), load_target("gpushare"), choices)
     await cluster.start()
@@ -72,8 +74,8 @@ async def test_a_living_cluster_shows_all_that_it_is_for(tmp_path: Path) -> None
     wanted = {
         (WAITING_POD, "FailedScheduling"),
         ("greedy", "GPUShareMemoryOveruse"),
-        (SICK_NODE, "GPUShareCardUnhealthy"),
-        (SICK_NODE, "GPUShareCardRecovered"),
+        (UNHEALTHY_NODE, "GPUShareCardUnhealthy"),
+        (UNHEALTHY_NODE, "GPUShareCardRecovered"),
     }
     try:
         await settle(cluster)

@@ -31,6 +31,6 @@ def test_the_picture_is_small_and_as_the_script_draws_it() -> None:
 @pytest.mark.thorough("it starts a cluster and a browser; the picture changes with the page alone")
 @pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 async def test_the_script_draws_what_the_page_shows(tmp_path: Path) -> None:
-    """It ends once the page shows a sick card and a pod that waits."""
+    """It ends once the page shows an unhealthy card and a pod that waits."""
     picture = await draw(tmp_path, dict(os.environ))
     assert size_of(picture) == (WIDTH, HEIGHT)

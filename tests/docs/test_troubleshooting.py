@@ -1,4 +1,4 @@
-"""The page for when things go wrong has each refusal, policy, sick card and exit code of the code, and no other."""
+"""The page for when things go wrong has each refusal, policy, unhealthy card and exit code of the code, and no other."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def refusals(module: ModuleType) -> Iterator[str]:
                 yield text
 
 
-def test_each_reason_of_a_sick_card_has_its_end() -> None:
+def test_each_reason_of_an_unhealthy_card_has_its_end() -> None:
     """The table of rules has the reasons that the device plugin publishes."""
     named = {**vars(cards), **vars(health)}
     reasons = {text for name, text in named.items() if name.startswith(("REASON_", "XID_PREFIX"))}
-    assert section("When a sick card is well again") == reasons
+    assert section("When an unhealthy card is healthy again") == reasons
 
 
 def test_each_refusal_to_bind_has_a_row() -> None:

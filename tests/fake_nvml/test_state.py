@@ -83,7 +83,7 @@ def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
         ("utilization", "101", r"^utilization is a whole number from 0 to 100 \(percent of .*\), not '101'$"),
         ("utilization", "-1", "whole number"),
         ("utilization", "\u0663", "whole number"),
-        ("state", "ill", "^state is healthy or lost, not 'ill'$"),
+        ("state", "unhealthy", "^state is healthy or lost, not 'unhealthy'$"),
         ("state", "1", "healthy or lost, not '1'"),
         ("mig", "on", "^Tesla T4 has no mig$"),
         ("recovery-action", "8", "0 to 7"),

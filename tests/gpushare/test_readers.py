@@ -112,13 +112,13 @@ def reads_amount(text: str) -> Sequence[object]:
     return [*reasons, _error_of(partial(parse_units, text))]
 
 
-def reads_sick(text: str) -> Sequence[object]:
-    """The ConfigMap of sick cards."""
+def reads_unhealthy(text: str) -> Sequence[object]:
+    """The ConfigMap of unhealthy cards."""
     return [f"{','.join(parse_unhealthy(text)[1]):.200}"]
 
 
 def reads_recovered(text: str) -> Sequence[object]:
-    """An operator's list of cards that are well again."""
+    """An operator's list of cards that are healthy again."""
     return [f"{','.join(named_cards(text, ())[1]):.200}"]
 
 
@@ -195,7 +195,7 @@ ROWS = {
             ('[["u",0,1,', "9", "]]"),
         ),
     ),
-    "the list of sick cards": Row(reads_sick, bounds.CARD_LIST, LISTS, CONFIG_MAP, BUDGET_OF_LIST),
+    "the list of unhealthy cards": Row(reads_unhealthy, bounds.CARD_LIST, LISTS, CONFIG_MAP, BUDGET_OF_LIST),
     wire.ANNOTATION_RECOVERED: Row(reads_recovered, bounds.CARD_LIST, LISTS, most=BUDGET_OF_LIST),
     "a quantity": Row(reads_amount, bounds.QUANTITY_TEXT, (*DIGITS, *LISTS)),
 }

@@ -49,7 +49,7 @@ class CardNews:
     )
 
     def report_changes(self, changes: Iterable[CardChange]) -> None:
-        """Cards fell ill, recovered, or are not shared any more. The last is reported to pods; the Node has it with the advice."""
+        """Cards became unhealthy, recovered, or left the list. The last is reported to pods; the Node has it with the advice."""
         for change in changes:
             reason, state = wire.EVENT_CARD_UNHEALTHY, "is unhealthy"
             if change.healthy:

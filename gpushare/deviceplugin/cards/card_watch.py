@@ -1,7 +1,7 @@
-"""Watches the cards through NVML: which fell ill, recovered, came or went.
+"""Watches the cards through NVML: which became unhealthy, recovered, came or went.
 
 NVML is asked in a thread of its own and may take as long as it likes. Each turn reads the reports of the cards and looks
-at those that are sick. Now and then the cards are counted again, in a fresh session of NVML if the kernel does not report
+at those that are unhealthy. Now and then the cards are counted again, in a fresh session of NVML if the kernel does not report
 changes, because a session never learns of a card that came later. No report is read during that, so it is done the more
 seldom the longer it takes.
 """
@@ -129,13 +129,13 @@ class CardWatch:
                 await self._recount()
         except NvmlError as error:
             await self._reopen(error)
-        await self._look_after_the_sick()
+        await self._look_after_the_unhealthy()
 
     def _take(self, reports: Reports) -> None:
         """Enter the reports in ``CardHealth``."""
         for xid in reports.xids:
             is_critical = self.health.note_xid(xid.uuid, xid.code)
-            _LOG.warning("xid uuid=%s xid=%d makes_sick=%s", xid.uuid, xid.code, is_critical)
+            _LOG.warning("xid uuid=%s xid=%d makes_unhealthy=%s", xid.uuid, xid.code, is_critical)
             self.metrics.xids[xid.uuid, str(xid.code)] += 1
         for uuid in reports.lost:
             _LOG.warning("card lost uuid=%s", uuid)
@@ -172,9 +172,9 @@ class CardWatch:
             self.node.refresh()
             self._hurry()
 
-    async def _look_after_the_sick(self) -> None:
+    async def _look_after_the_unhealthy(self) -> None:
         recoveries: list[Recovery] = []
-        for uuid in self.health.sick:
+        for uuid in self.health.unhealthy:
             checkup = await self._patiently("check a card", functools.partial(self.session.check, uuid))
             recoveries += self.health.observe(uuid, answers=checkup.answers, action=checkup.action, now=self.clock())
         if recoveries:

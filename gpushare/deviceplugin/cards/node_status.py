@@ -128,7 +128,7 @@ class NodeWriter:
         self._refusal = ""
 
     async def prepare(self) -> None:
-        """Read the Node: which index its cards had, and which were sick. Raises ApiError."""
+        """Read the Node: which index its cards had, and which were unhealthy. Raises ApiError."""
         node = await self._read()
         known, refusal = described_cards(node)
         if refusal:
@@ -166,7 +166,7 @@ class NodeWriter:
             self.wake()
 
     def refresh(self, recoveries: Iterable[Recovery] = ()) -> None:
-        """A card fell ill or recovered: show it immediately if that changes anything."""
+        """A card became unhealthy or recovered: show it immediately if that changes anything."""
         self._log(recoveries)
         self._show(self._with_health(self.cards, self._physical), {one.uuid: one.rule for one in recoveries})
 

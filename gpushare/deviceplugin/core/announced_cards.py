@@ -122,7 +122,7 @@ def describe_cards(
 
 @dataclass(frozen=True, slots=True)
 class CardChange:
-    """A card fell ill, recovered, or is not shared any more (``NOT_SHARED``); ``why`` is the reason, or the rule."""
+    """A card became unhealthy, recovered, or is not shared any more (``NOT_SHARED``); ``why`` is the reason, or the rule."""
 
     card: CardFacts
     healthy: bool
@@ -184,7 +184,7 @@ def about_us(node: Node) -> tuple[object, ...]:
 def changes_between(
     before: NodeCards, after: NodeCards, rules: Mapping[str, str], withheld: Mapping[str, str]
 ) -> tuple[CardChange, ...]:
-    """Cards that fell ill, recovered or left the list, each once; a card that is new and well is no news for a pod.
+    """Cards that became unhealthy, recovered or left the list, each once; a card that is new and healthy is no news for a pod.
 
     ``rules`` has by UUID how cards recovered, ``withheld`` why cards are not shared; others that left were taken out.
     """

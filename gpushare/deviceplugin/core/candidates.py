@@ -260,7 +260,7 @@ def room(
     counts_slots: bool,
     besides: Collection[str] = (),
 ) -> Counter[int]:
-    """Units left on each card, by index, when the ids ``besides`` do not count; a sick card has none, nor has one overfull."""
+    """Units left on each card, by index, without the ids ``besides``; an unhealthy card has none, nor has one overfull."""
     used = used_units(holdings, pods, counts_slots=counts_slots, besides=besides)
     return Counter({card.index: max(card.units - used[card.index], 0) for card in cards if card.healthy})
 
@@ -287,7 +287,7 @@ def last_guard(
         if card is None:
             raise NoCandidateError(f"the pod has card {index}, which this node does not have (any more)")
         if not card.healthy:
-            raise NoCandidateError(f"card {index} of the pod is sick: {card.reason or 'no reason given'}")
+            raise NoCandidateError(f"card {index} of the pod is unhealthy: {card.reason or 'no reason given'}")
         units = units_of(candidate, index, counts_slots)
         if units and refusal:
             raise NoCandidateError(refusal)

@@ -138,7 +138,7 @@ def check_ids_of_pod(units: int, cards: NodeCards, kubelet_version: str) -> None
 
 
 def encoded_size(cards: Sequence[CardFacts]) -> int:
-    """Bytes of the list as the kubelet receives it, in the worst case: every card sick ("Unhealthy" is longer).
+    """Bytes of the list as the kubelet receives it, in the worst case: every card unhealthy ("Unhealthy" is longer).
 
     Each Device has a tag and a length before each of message, id and health.
     """

@@ -1,8 +1,8 @@
-"""Which cards of the node are sick, why, and by which rule each recovers. No I/O and no clock: events are passed in.
+"""Which cards of the node are unhealthy, why, and by which rule each recovers. No I/O and no clock: events are passed in.
 
-A fault makes a card sick until a rule makes it well again; nothing milder that follows hides it::
+A fault makes a card unhealthy until a rule makes it healthy again; nothing milder that follows hides it::
 
-    sick by              recovers by
+    unhealthy by              recovers by
     an Xid               the machine booted again; the driver asks for no recovery (NVML field 230) and the card answers, for a
     (or missed: ...)     whole cool-down; an operator's annotation
     lost                 the same, and if the driver does not know field 230, by answering for a whole cool-down
@@ -10,7 +10,7 @@ A fault makes a card sick until a rule makes it well again; nothing milder that 
     no driver            the driver's return
     taken out            coming back
 
-A card that merely answers is not well: memory and clocks can be read after most faults. So if field 230 is not known,
+A card that merely answers is not healthy: memory and clocks can be read after most faults. So if field 230 is not known,
 an Xid needs the operator or the next boot.
 
 The faults of the first two rows survive a restart of the plugin in the node's annotation; its ``boot`` is the boot of the faults.
@@ -45,7 +45,7 @@ RULE_OPERATOR: Final = "an operator's annotation"
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A card is well again: it was sick for ``reason``, and recovered by ``rule``."""
+    """A card is healthy again: it was unhealthy for ``reason``, and recovered by ``rule``."""
 
     uuid: str
     reason: str
@@ -53,7 +53,7 @@ class Recovery:
 
 
 class CardHealth:
-    """The sick cards of one node."""
+    """The unhealthy cards of one node."""
 
     def __init__(self, rules: XidRules, cool_down_seconds: float) -> None:
         self._rules = rules
@@ -63,12 +63,12 @@ class CardHealth:
         # By UUID, the faults that stay, and when the driver of such a card began to say that nothing is wrong.
         self._ill: dict[str, str] = {}
         self._calm_since: dict[str, float] = {}
-        # The cards (our indices) that are sick by the ConfigMap, and whether NVML does not answer at all.
+        # The cards (our indices) that are unhealthy by the ConfigMap, and whether NVML does not answer at all.
         self.declared: frozenset[int] = frozenset()
         self.driver_is_away = False
 
     @property
-    def sick(self) -> tuple[str, ...]:
+    def unhealthy(self) -> tuple[str, ...]:
         """The cards with a fault that stays: those to look after."""
         return tuple(self._ill)
 
@@ -108,14 +108,14 @@ class CardHealth:
                 self._ill.setdefault(card.uuid, card.reason)
 
     def booted(self, boot: str) -> list[Recovery]:
-        """The machine's boot has this id; in another one than before all cards are well. "" means that it is not known."""
+        """The machine's boot has this id; in another one than before all cards are healthy. "" means that it is not known."""
         before, self._boot = self._boot, boot or self._boot
         if not before or before == self._boot:
             return []
         return self._recover(list(self._ill), RULE_BOOT)
 
     def note_xid(self, uuid: str, xid: int) -> bool:
-        """The driver reported an Xid. Returns whether that makes the card sick now, or its fault graver."""
+        """The driver reported an Xid. Returns whether that makes the card unhealthy now, or its fault graver."""
         return self._rules.is_critical(xid) and self._fall_ill(uuid, f"{XID_PREFIX}{xid}")
 
     def miss(self, uuid: str) -> None:
@@ -128,7 +128,7 @@ class CardHealth:
         self._fall_ill(uuid, REASON_LOST)
 
     def observe(self, uuid: str, *, answers: bool, action: int | None, now: float) -> list[Recovery]:
-        """A look at a sick card at ``now`` (seconds of a clock that only goes forward)."""
+        """A look at an unhealthy card at ``now`` (seconds of a clock that only goes forward)."""
         if uuid not in self._ill:
             return []
         only_lost = self._ill[uuid] == REASON_LOST
@@ -140,7 +140,7 @@ class CardHealth:
         return self._recover([uuid], RULE_ANSWERS if action is None else RULE_COOL_DOWN)
 
     def believe(self, uuids: Iterable[str]) -> list[Recovery]:
-        """By an operator's annotation these cards are well."""
+        """By an operator's annotation these cards are healthy."""
         return self._recover(uuids, RULE_OPERATOR)
 
     def _fall_ill(self, uuid: str, reason: str) -> bool:
@@ -170,7 +170,7 @@ _ALL: Final = frozenset({"all", "xids"})
 
 @dataclass(frozen=True, slots=True)
 class XidRules:
-    """Which Xids make a card sick.
+    """Which Xids make a card unhealthy.
 
     The rules and the two variables are those of NVIDIA's device plugin (internal/rm/health.go): faults that an application
     causes on its own are ignored, every other Xid is critical; ``DP_DISABLE_HEALTHCHECKS`` adds to the ignored ones,
@@ -184,7 +184,7 @@ class XidRules:
     enables_all: bool = False
 
     def is_critical(self, xid: int) -> bool:
-        """Does this Xid make its card sick?"""
+        """Does this Xid make its card unhealthy?"""
         if self.enables_all or xid in self.enabled:
             return True
         return not self.ignores_all and xid not in self.ignored
@@ -225,7 +225,7 @@ class ContainerFault:
     """Faults of the plugin's own container, which only a new container cures. ``clock`` gives seconds and only goes forward.
 
     A container can lose its access to the devices while it runs: a reload of systemd rewrites its device rules, or the driver is
-    replaced below the library that is loaded. NVML then fails in this process for ever, although the cards are well. So the
+    replaced below the library that is loaded. NVML then fails in this process for ever, although the cards are healthy. So the
     plugin ends, and the kubelet makes a new container for it. At its start it waits longer, so that a really broken driver does
     not become a crash loop::
 

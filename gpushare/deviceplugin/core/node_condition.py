@@ -28,16 +28,16 @@ ENDED: Final = Health(
 
 
 def health_of(cards: NodeCards, withheld: Mapping[str, str] | None = None) -> Health:
-    """The condition of a node with these cards: each with its state, the sick ones first. ``withheld`` has by UUID why a card is
+    """The condition of a node: each card with its state, the unhealthy ones first. ``withheld`` has by UUID why a card is
     not shared: that is no fault of the node.
     """
     others = [f"card {uuid} is not shared: {why}" for uuid, why in (withheld or {}).items()]
     if not cards.cards:
         return no_cards("; ".join(["no card is shared", *others]))
-    sick = [card for card in cards.cards if not card.healthy and card.reason not in NOT_SHARED]
-    well = [card for card in cards.cards if card.healthy]
-    message = "; ".join([*map(_state, (*sick, *well)), *others])[:_LONGEST]
-    return Health("False", "CardsSick", message) if sick else Health("True", "CardsHealthy", message)
+    unhealthy = [card for card in cards.cards if not card.healthy and card.reason not in NOT_SHARED]
+    healthy = [card for card in cards.cards if card.healthy]
+    message = "; ".join([*map(_state, (*unhealthy, *healthy)), *others])[:_LONGEST]
+    return Health("False", "CardsUnhealthy", message) if unhealthy else Health("True", "CardsHealthy", message)
 
 
 def no_cards(problem: str) -> Health:
@@ -46,7 +46,7 @@ def no_cards(problem: str) -> Health:
 
 
 def _state(card: CardFacts) -> str:
-    state = "healthy" if card.healthy else f"sick: {card.reason}"
+    state = "healthy" if card.healthy else f"unhealthy: {card.reason}"
     return f"card {card.index} ({card.model}, {card.uuid}) is {state}"
 
 

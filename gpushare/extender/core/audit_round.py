@@ -292,5 +292,6 @@ def _cards(devices: tuple[Device, ...] | None) -> str:
     if devices is None:
         return "not there"
     return (
-        "+".join(f"{device.index}={device.total}{'' if device.healthy else '(sick)'}" for device in devices) or "none"
+        "+".join(f"{device.index}={device.total}{'' if device.healthy else '(unhealthy)'}" for device in devices)
+        or "none"
     )

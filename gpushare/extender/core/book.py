@@ -152,7 +152,7 @@ class Book:
         self._answers.changed(name)
 
     def set_unhealthy(self, name: str, indices: frozenset[int]) -> None:
-        """These cards of a node were declared sick (by the ConfigMap of the contract); an empty set ends that."""
+        """These cards of a node were declared unhealthy (by the ConfigMap of the contract); an empty set ends that."""
         self.touch(name)
         if indices:
             self._unhealthy[name] = indices
@@ -333,7 +333,7 @@ class Book:
         return self._cards[name].refusal if name in self._cards else None
 
     def unhealthy(self, name: str) -> frozenset[int]:
-        """Its cards that are declared sick."""
+        """Its cards that are declared unhealthy."""
         return self._unhealthy.get(name, frozenset())
 
     def correct(self, pod: Pod) -> None:

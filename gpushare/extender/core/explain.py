@@ -19,7 +19,7 @@ from gpushare.model.pod import Request
 # Nodes that are described; one that has room, or nearly, comes first.
 MOST_NODES: Final = 200
 
-CARD_SICK: Final = "unhealthy"
+CARD_UNHEALTHY: Final = "unhealthy"
 CARD_NOT_WISHED: Final = "not one that the pod wishes for"
 CARD_OF_OTHERS: Final = "not where the pods are that it shares a GPU with"
 CARD_NOT_WHOLE: Final = "not exactly as large as the request"
@@ -136,7 +136,7 @@ def card_reason(device: Device, node: NodeInfo, asked: Question) -> str:
     request, wishes = asked.request, asked.request.wishes
     wanted = wanted_of(request)
     checks: Mapping[str, bool] = {
-        CARD_SICK: not device.healthy,
+        CARD_UNHEALTHY: not device.healthy,
         CARD_NOT_WISHED: not asked.wishes_for(device),
         CARD_OF_OTHERS: bool(asked.home) and device.index not in asked.home.get(node.name, ()),
         CARD_NOT_WHOLE: wishes.whole and device.total != wanted,

@@ -1,7 +1,7 @@
 """Which nodes hold a request on ONE card. Pure, and without side effect: the same question gets the same answer.
 
 The answer's two maps mean what kube-scheduler makes of them: a node that eviction cannot cure (no card large enough,
-no cards, all sick, unknown) is *unresolvable*, so that preemption does not kill pods there for nothing; a node that
+no cards, all unhealthy, unknown) is *unresolvable*, so that preemption does not kill pods there for nothing; a node that
 is merely full is *failed*.
 """
 

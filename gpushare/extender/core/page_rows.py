@@ -13,7 +13,7 @@ from gpushare.extender.core.messages import encode_json
 from gpushare.model.node import Device, NodeInfo, unit_of_size
 
 # Marks of a card, added up.
-SICK: Final = 1
+UNHEALTHY: Final = 1
 OVER_BOOKED: Final = 2
 NO_SLOT: Final = 4
 OVERUSED: Final = 8
@@ -35,7 +35,7 @@ class Card(NamedTuple):
     @property
     def free(self) -> int:
         """The units that a pod can still get of it."""
-        return 0 if self.marks & (SICK | NO_SLOT) else max(self.total - self.used, 0)
+        return 0 if self.marks & (UNHEALTHY | NO_SLOT) else max(self.total - self.used, 0)
 
 
 class Overuser(NamedTuple):
@@ -79,7 +79,7 @@ class Sums(NamedTuple):
     total: int = 0
     largest: int = 0
     largest_on: str = ""
-    sick: int = 0
+    unhealthy: int = 0
     over_booked: int = 0
 
     def plus(self, other: Sums) -> Sums:
@@ -87,7 +87,7 @@ class Sums(NamedTuple):
         larger = other if other.largest > self.largest else self
         return Sums(
             self.nodes + other.nodes, self.cards + other.cards, self.booked + other.booked, self.free + other.free,
-            self.total + other.total, larger.largest, larger.largest_on, self.sick + other.sick,
+            self.total + other.total, larger.largest, larger.largest_on, self.unhealthy + other.unhealthy,
             self.over_booked + other.over_booked,
         )  # fmt: skip
 
@@ -107,10 +107,10 @@ class Entry(NamedTuple):
 
     @property
     def needs_attention(self) -> bool:
-        """Is a card sick or over-booked, a pod without a card or with too much of one, the node refused, or its sum too small?"""
+        """Is a card unhealthy or over-booked, a pod without a card or with too much of it, the node refused, its sum too small?"""
         row, sums = self.row, self.sums
         return bool(
-            sums.sick or sums.over_booked or row.unplaced or row.refusal or row.overusers or row.left is not None
+            sums.unhealthy or sums.over_booked or row.unplaced or row.refusal or row.overusers or row.left is not None
         )
 
 
@@ -119,7 +119,7 @@ class Rows:
 
     ``models`` has a place for each model; that of a model that no card has any more is empty, until another model takes it.
 
-    ``changed`` and ``gone`` are what that one changed. ``reasons`` are why cards are sick, by the node and the card's index.
+    ``changed`` and ``gone`` are what that one changed. ``reasons`` are why cards are unhealthy, by the node and the card's index.
     """
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class Rows:
             kept[node.name] = now
             sums = sums.plus(now.sums)
             used |= now.models
-            if now.sums.sick:
+            if now.sums.unhealthy:
                 reasons[node.name] = {one.index: one.reason for one in node.devices if one.reason and not one.healthy}
             if number % _NODES_AT_ONCE == 0:
                 yield
@@ -186,13 +186,13 @@ class Rows:
         sums = Sums(
             1, len(cards), sum(card.used for card in cards) * unit, sum(card.free for card in cards) * unit,
             sum(card.total for card in cards) * unit, largest, node.name,
-            sum(bool(card.marks & SICK) for card in cards), sum(bool(card.marks & OVER_BOOKED) for card in cards),
+            sum(bool(card.marks & UNHEALTHY) for card in cards), sum(bool(card.marks & OVER_BOOKED) for card in cards),
         )  # fmt: skip
         pods = "\n".join(f"{one.namespace}/{one.name}" for one in node.bookings)
         return Entry(node, row, encode_json(row), sums, frozenset(card.model for card in cards), pods)
 
     def _card(self, device: Device, *, is_overused: bool) -> Card:
-        marks = (0 if device.healthy else SICK) + (OVER_BOOKED if device.used > device.total else 0)
+        marks = (0 if device.healthy else UNHEALTHY) + (OVER_BOOKED if device.used > device.total else 0)
         if device.slots and not device.free_slots:
             marks += NO_SLOT
         marks += OVERUSED if is_overused else 0

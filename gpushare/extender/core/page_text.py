@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, quote, urlencode
 
 from gpushare.extender.core.messages import encode_json
 from gpushare.extender.core.page_document import PageDocument, WaitingPod
-from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, OVERUSED, SICK, Card, Entry, Row
+from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, OVERUSED, UNHEALTHY, Card, Entry, Row
 from gpushare.extender.core.trends import Point
 from gpushare.model.quantity import MIB_PER_GIB
 
@@ -23,7 +23,7 @@ MOST_MARKED: Final = 10
 SHOWN: Final = {"all": "all nodes", "attention": "needs attention", "free": "has room", "full": "full"}
 SORTED: Final = {"name": "by name", "free": "largest block first", "booked": "most booked first"}
 _MARKS: Final = {
-    SICK: ("sick", "✕ sick"),
+    UNHEALTHY: ("unhealthy", "✕ unhealthy"),
     OVER_BOOKED: ("over", "▲ over-booked"),
     NO_SLOT: ("slotless", "■ no free slot"),
     OVERUSED: ("overused", "▲ overused"),
@@ -190,7 +190,7 @@ def _attention(document: PageDocument) -> Iterator[str]:
         texts = [
             f"card {card.number}: {mark}{_because(document, row.name, card)}"
             for card in row.each_card()
-            if (mark := _words(card, SICK | OVER_BOOKED))
+            if (mark := _words(card, UNHEALTHY | OVER_BOOKED))
         ]
         texts += _overuses(row)
         texts += [row.refusal] * bool(row.refusal)
@@ -200,7 +200,7 @@ def _attention(document: PageDocument) -> Iterator[str]:
     if len(marked) > MOST_MARKED:
         yield f'<li><a href="ui?show=attention">{len(marked) - MOST_MARKED} more nodes</a></li>'
     if not marked:
-        yield "<li>Every card is well, and none is over-booked.</li>"
+        yield "<li>Every card is healthy, and none is over-booked.</li>"
 
 
 def _overuses(row: Row) -> list[str]:
@@ -219,7 +219,7 @@ def _words(card: Card, of: int) -> str:
 
 
 def _because(document: PageDocument, node: str, card: Card) -> str:
-    """Why a card is sick, behind its mark."""
+    """Why a card is unhealthy, behind its mark."""
     reason = document.rows.reasons.get(node, {}).get(card.number)
     return f": {reason}" if reason else ""
 
@@ -243,7 +243,7 @@ def _node(entry: Entry, models: Sequence[str]) -> str:
 def _card(card: Card) -> str:
     classes = " ".join(["card", *(name for mark, (name, _) in _MARKS.items() if card.marks & mark)])
     width = min(card.used * _BAR // card.total, _BAR) if card.total else 0
-    words = _words(card, SICK | OVER_BOOKED | NO_SLOT | OVERUSED)
+    words = _words(card, UNHEALTHY | OVER_BOOKED | NO_SLOT | OVERUSED)
     return (
         f'<li class="{classes}"><svg viewBox="0 0 {_BAR} 6" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="whole" width="{_BAR}" height="6"/>'

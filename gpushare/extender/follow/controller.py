@@ -1,4 +1,4 @@
-"""From the API server's events to the book: nodes, pods, the ConfigMaps that declare cards sick, and disruption budgets."""
+"""From the API server's events to the book: nodes, pods, the ConfigMaps that declare cards unhealthy, and disruption budgets."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Controller:
             on_unreadable=lambda pod: book.set_unreadable(pod.metadata, pod.spec.node_name or ""),
             held=lambda: (ObjectMeta(one.name, one.namespace, one.uid) for one in book.identities().values()),
         )  # fmt: skip
-        sick = _Changes(self._declare_sick, lambda gone: self._declare_sick(ConfigMap(gone)))
-        self._sick: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, sick)
+        unhealthy = _Changes(self._declare_unhealthy, lambda gone: self._declare_unhealthy(ConfigMap(gone)))
+        self._unhealthy: Reflector[ConfigMap] = Reflector(client, _CONFIG_MAPS_PATH, ConfigMap, unhealthy)
         budgets = _Changes(book.set_budget, book.remove_budget)
         self._budgets: Reflector[DisruptionBudget] = Reflector(client, _BUDGETS_PATH, DisruptionBudget, budgets)
 
@@ -88,7 +88,7 @@ class Controller:
         return {
             "nodes": self._nodes.contact,
             "pods": self._pods.contact,
-            "configmaps": self._sick.contact,
+            "configmaps": self._unhealthy.contact,
             "poddisruptionbudgets": self._budgets.contact,
         }
 
@@ -97,7 +97,7 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._nodes.run())
             group.create_task(self._pods.run())
-            group.create_task(self._sick.run())
+            group.create_task(self._unhealthy.run())
             group.create_task(self._budgets.run())
             group.create_task(self._odd.run())
             await self._nodes.synced.wait()
@@ -127,7 +127,7 @@ class Controller:
         self._odd.forget(metadata)
         self._book.remove_pod(metadata)
 
-    def _declare_sick(self, config_map: ConfigMap) -> None:
+    def _declare_unhealthy(self, config_map: ConfigMap) -> None:
         name = config_map.metadata.name
         node = name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX)
         if node == name:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from gpushare import wire
 from gpushare.cli.answer_forms import age, counted, printable, table
 from gpushare.cli.kubectl_flags import qualified
-from gpushare.extender.core.explain import CARD_SICK
+from gpushare.extender.core.explain import CARD_UNHEALTHY
 from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC, UNKNOWN
 from gpushare.kubectl_gpushare.core.node_rules import SHORT
 
@@ -175,10 +175,10 @@ def _reason(node: dict[str, Any], card: dict[str, Any]) -> str:
 
     kube-scheduler's sum of our resources lacks that card, too, and is no cause of its own.
     """
-    if card["reason"] != CARD_SICK:
+    if card["reason"] != CARD_UNHEALTHY:
         return node["rule"] or card["reason"] or node["reason"] or "takes it"
     rules = [one for one in node["rule"].split(", ") if not one.startswith(f"{SHORT}{wire.RESOURCE_PREFIX}")]
-    return "; ".join(filter(None, [CARD_SICK, ", ".join(rules)]))
+    return "; ".join(filter(None, [CARD_UNHEALTHY, ", ".join(rules)]))
 
 
 def _held_cards(answer: dict[str, Any], wide: bool, headers: bool) -> str:

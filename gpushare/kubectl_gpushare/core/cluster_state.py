@@ -106,8 +106,8 @@ class ClusterState:
         """Its pods that cannot be read."""
         return [pod.warning for pod in self.unreadable]
 
-    def set_sick(self, config_map: ConfigMap) -> None:
-        """A ConfigMap of the contract declares cards sick; any other declares none."""
+    def set_unhealthy(self, config_map: ConfigMap) -> None:
+        """A ConfigMap of the contract declares cards unhealthy; any other declares none."""
         name = config_map.metadata.name
         if name.startswith(wire.UNHEALTHY_CONFIGMAP_PREFIX):
             indices, _ = parse_unhealthy((config_map.data or {}).get("gpus", ""))

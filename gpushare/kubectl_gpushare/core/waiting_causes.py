@@ -29,7 +29,7 @@ from gpushare.model.waiting import DEFAULT_SCHEDULER
 _BY_REASON: Final = {
     wire.REASON_NO_SLOT: kinds.NO_SLOT,
     wire.REASON_NO_CARDS_FOR_SPLIT: kinds.FULL,
-    wire.REASON_ALL_CARDS_UNHEALTHY: kinds.SICK,
+    wire.REASON_ALL_CARDS_UNHEALTHY: kinds.UNHEALTHY,
     wire.REASON_NO_SUCH_CARD: kinds.NO_SUCH_CARD,
     wire.REASON_CARDS_UNSAID: kinds.NO_SUCH_CARD,
     wire.REASON_OTHER_CARD: kinds.GROUP_ELSEWHERE,
@@ -157,10 +157,10 @@ def _of_cards(
         yield kinds.HAS_ROOM, ""
         return
     kind, units = _kind_of(info, asked, reason), wanted_of(asked.request)
-    sick = [] if info.refusal or not asked.request.units else list(_sick_cards(info, asked, units, node))
-    if kind != kinds.SICK or not sick:
+    unhealthy = [] if info.refusal or not asked.request.units else list(_unhealthy_cards(info, asked, units, node))
+    if kind != kinds.UNHEALTHY or not unhealthy:
         yield kind, reason
-    yield from ((kinds.SICK, text) for text in sick)
+    yield from ((kinds.UNHEALTHY, text) for text in unhealthy)
     if reason in CURABLE and _is_not_preempted(info, asked, units, priority):
         yield kinds.NO_PREEMPTION, ""
 
@@ -174,14 +174,14 @@ def _kind_of(info: NodeInfo, asked: Question, reason: str) -> str:
     return kinds.FRAGMENTED if free >= asked.request.units else kinds.FULL
 
 
-def _sick_cards(info: NodeInfo, asked: Question, units: int, node: ScheduledNode) -> Iterator[str]:
-    """The cards that would hold the pod if they were well, and why each is not."""
+def _unhealthy_cards(info: NodeInfo, asked: Question, units: int, node: ScheduledNode) -> Iterator[str]:
+    """The cards that would hold the pod if they were healthy, and why each is not."""
     cards, _ = described_cards(node)
     why = {card.index: card.reason for card in (cards.cards if cards else ())}
     for device in info.devices:
         is_one = asked.wishes_for(device) and (not asked.home or device.index in asked.home.get(info.name, ()))
         if is_one and not device.healthy and device.total - device.used >= units:
-            yield f"node {info.name}: card {device.index}: {why.get(device.index) or 'declared sick'}"
+            yield f"node {info.name}: card {device.index}: {why.get(device.index) or 'declared unhealthy'}"
 
 
 def _is_not_preempted(info: NodeInfo, asked: Question, units: int, priority: int) -> bool:

@@ -34,7 +34,7 @@ GROUP_ELSEWHERE: Final = "same-card-elsewhere"
 NO_SLOT: Final = "no-slot"
 NO_PREEMPTION: Final = "no-preemption"
 UNREADABLE_POD: Final = "unreadable-pod"
-SICK: Final = "sick"
+UNHEALTHY: Final = "unhealthy"
 NO_SUCH_CARD: Final = "no-such-card"
 TOO_SMALL: Final = "too-small"
 SLOT_MISSING: Final = "slot-missing"
@@ -132,7 +132,10 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
         "a pod of the node cannot be read, so it may hold any card there, and the node gets no pods",
         "the message names the pod: correct it, or delete it",
     ),
-    SICK: ("a card that is large enough is sick", "see docs/troubleshooting.md, When a sick card is well again"),
+    UNHEALTHY: (
+        "a card that is large enough is unhealthy",
+        "see docs/troubleshooting.md, When an unhealthy card is healthy again",
+    ),
     NO_SUCH_CARD: ("no card is one that the pod wishes for", "correct the wish, or add a node that has such a card"),
     TOO_SMALL: ("even an empty card of the node does not hold the pod", "ask for less, or add larger cards"),
     SLOT_MISSING: (

@@ -34,7 +34,7 @@ _MOST_GIB: Final = 100
 class NodeReport:
     """One node with cards. ``total`` in units of ``unit`` (``GiB``, ``MiB``, ``256MiB``; empty: no card to tell by).
 
-    ``sick`` are the cards that get no pods, by index: sick or lost, as the device plugin published it.
+    ``unhealthy`` are the cards that get no pods, by index: unhealthy or lost, as the device plugin published it.
     """
 
     name: str
@@ -44,7 +44,7 @@ class NodeReport:
     info: NodeInfo
     is_published: bool = False
     """Did the device plugin publish the unit, so that it is no guess?"""
-    sick: Mapping[int, CardFacts] = field(default_factory=dict)
+    unhealthy: Mapping[int, CardFacts] = field(default_factory=dict)
     whole: int = 0
     """The capacity of a node without published cards; ``total`` is what its kubelet offers, as in the original's table."""
 
@@ -133,14 +133,14 @@ def report(
         _report(node, by_node.get(node.metadata.name, ()), is_closed=node.metadata.name in closed) for node in nodes
     ]
     problems += (f"node {one.name} gets no pods: {one.info.refusal}" for one in reports if one.info.refusal)
-    problems += (problem for one in reports for problem in (*_sick_cards(one), *_absent_cards(one)))
+    problems += (problem for one in reports for problem in (*_unhealthy_cards(one), *_absent_cards(one)))
     shown = sorted((one for one in reports if one.total > 0), key=lambda one: one.name)
     return _in_one_unit(shown), tuple(problems)
 
 
-def _sick_cards(report: NodeReport) -> Iterator[str]:
+def _unhealthy_cards(report: NodeReport) -> Iterator[str]:
     """The table shows such a card like any other, as the original's does."""
-    for index, card in sorted(report.sick.items()):
+    for index, card in sorted(report.unhealthy.items()):
         why = card.reason or "it is unhealthy"
         yield f"node {report.name}: card {index} ({card.model}, {card.uuid}) gets no pods: {why}"
 
@@ -169,8 +169,8 @@ def _report(node: Node, bookings: Sequence[Booking], *, is_closed: bool) -> Node
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
     info = lay_out(node.metadata.name, devices, bookings, refusal, overuse, offered)
     whole = 0 if published else capacity(node, wire.RESOURCE_MEMORY)
-    sick = {card.index: card for card in published.cards if not card.healthy} if published else {}
-    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None, sick, whole)
+    unhealthy = {card.index: card for card in published.cards if not card.healthy} if published else {}
+    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None, unhealthy, whole)
 
 
 def _in_one_unit(reports: Sequence[NodeReport]) -> tuple[NodeReport, ...]:

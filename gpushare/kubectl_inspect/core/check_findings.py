@@ -1,4 +1,4 @@
-"""The findings of ``--check``: cards that are over-booked or sick, pods that do not start, annotations that do not agree. Pure."""
+"""The findings of ``--check``: over-booked or unhealthy cards, pods that do not start, annotations that do not agree. Pure."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _node_of(node: NodeReport) -> dict[str, Any]:
 
 
 def _card(device: Device, node: NodeReport) -> dict[str, Any]:
-    sick = node.sick.get(device.index)
+    unhealthy = node.unhealthy.get(device.index)
     described = {
         "index": device.index,
         "uuid": device.uuid,
@@ -65,7 +65,7 @@ def _card(device: Device, node: NodeReport) -> dict[str, Any]:
         "allocated": device.used,
         "free": max(node.size_of(device) - device.used, 0) if device.healthy else 0,
         "healthy": device.healthy,
-        "reason": sick.reason if sick else node.info.refusal or "",
+        "reason": unhealthy.reason if unhealthy else node.info.refusal or "",
     }
     return described | ({"slots": device.slots, "slotsUsed": device.slots_used} if node.info.counts_slots else {})
 
@@ -243,10 +243,10 @@ def _wide_rows(node: NodeReport) -> Iterable[list[object]]:
 def _health(device: Device, node: NodeReport) -> str:
     if device.used > node.size_of(device):
         return "over-booked"
-    sick = node.sick.get(device.index)
+    unhealthy = node.unhealthy.get(device.index)
     if device.healthy:
         return "ok"
-    return (sick.reason if sick else node.info.refusal) or "sick"
+    return (unhealthy.reason if unhealthy else node.info.refusal) or "unhealthy"
 
 
 def names(nodes: Iterable[NodeReport]) -> str:

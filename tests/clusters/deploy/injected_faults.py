@@ -234,7 +234,7 @@ FAULTS: dict[str, Fault] = {
     "GpushareWatchStale": FaultySite.break_the_watch,
     "GpushareExtenderOpen": FaultySite.open_to_all,
     "GpushareLogLinesDropped": FaultySite.log_unread,
-    "GpushareCardSick": FaultySite.break_a_card,
+    "GpushareCardUnhealthy": FaultySite.break_a_card,
     "GpushareDriverErrors": FaultySite.fail_the_driver,
 }
 # Alerts that no fault raises here, with the reason, and the series that they read.

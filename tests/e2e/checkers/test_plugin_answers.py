@@ -33,9 +33,11 @@ REGISTER = PluginCall(0.5, SOCKET, MEMORY, "Register")
 END = PluginCall(1.5, SOCKET, MEMORY, "ListAndWatch")
 
 
-def listed(*well: str, sick: tuple[str, ...] = (), at: float = 1.0) -> PluginCall:
+def listed(*healthy: str, unhealthy: tuple[str, ...] = (), at: float = 1.0) -> PluginCall:
     """A list of a plugin."""
-    devices = [pb.Device(ID=one, health="Unhealthy" if one in sick else "Healthy") for one in (*well, *sick)]
+    devices = [
+        pb.Device(ID=one, health="Unhealthy" if one in unhealthy else "Healthy") for one in (*healthy, *unhealthy)
+    ]
     return PluginCall(at, SOCKET, MEMORY, "ListAndWatch", None, pb.ListAndWatchResponse(devices=devices))
 
 
@@ -75,9 +77,9 @@ REFUSED = call("Allocate", granted("zz").question, None)
 GOOD: list[Entry] = [
     CARDS, REGISTER, LIST, END, REGISTER, LIST, preferred("a2", "a1", must=("a1",)), preferred("z", "a1", must=("z",)),
     preferred(), granted("a1", "a2"), granted("b1", card=1, visible="1"), granted("b1", card=1, visible="void"), REFUSED,
-    # Nothing that is no card is given, and a card that falls ill during the call was well when it was asked for.
+    # Nothing that is no card is given, and a card that becomes unhealthy during the call was well when it was asked for.
     granted("zz", card=-1), granted("zz", card="none"), granted("zz", card="0,1"),
-    listed("b1", sick=("a1", "a2"), at=3.0), granted("a1", "a2"), held({"c0": ("a1", "a2"), "c1": ("b1",)}),
+    listed("b1", unhealthy=("a1", "a2"), at=3.0), granted("a1", "a2"), held({"c0": ("a1", "a2"), "c1": ("b1",)}),
 ]  # fmt: skip
 
 
@@ -103,7 +105,7 @@ def test_calls_that_are_well_have_no_findings() -> None:
         ([LIST, granted("a1", answers=2)], "2.0 s, answers: x/a, n: 2 answers for 1 containers"),
         ([LIST, granted("zz")],
          "2.0 s, granted ids: x/a, card 0 of n: a card is given for zz, which is not announced as healthy"),
-        ([listed("a1", sick=("a2",)), granted("a1", "a2")],
+        ([listed("a1", unhealthy=("a2",)), granted("a1", "a2")],
          "2.0 s, granted ids: x/a, card 0 of n: a card is given for a2, which is not announced as healthy"),
         ([LIST, listed("a1", at=1.5), granted("a2")],
          "2.0 s, granted ids: x/a, card 0 of n: a card is given for a2, which is not announced as healthy"),
@@ -116,7 +118,7 @@ def test_calls_that_are_well_have_no_findings() -> None:
     ],
     ids=[
         "id twice", "long id", "long list", "open stream", "too few", "twice", "without the others", "not free",
-        "no answer", "an answer more", "unknown id", "sick id", "id that is gone", "no such card", "another card",
+        "no answer", "an answer more", "unknown id", "unhealthy id", "id that is gone", "no such card", "another card",
         "all cards", "other amount", "held twice",
     ],
 )  # fmt: skip

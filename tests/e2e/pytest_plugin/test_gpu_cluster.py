@@ -33,9 +33,9 @@ def test_a_life(gpu_cluster):
     card = gpu_cluster.card(pod)
     assert (pod["spec"]["nodeName"], card.model, card.healthy) == ("node2", "NVIDIA A10", True)
     assert gpu_cluster.environment(pod)["ALIYUN_COM_GPU_MEM_CONTAINER"] == "12"
-    gpu_cluster.make_sick("node2", card.index)
+    gpu_cluster.make_unhealthy("node2", card.index)
     assert not gpu_cluster.card(pod).healthy
-    gpu_cluster.make_well("node2", card.index)
+    gpu_cluster.make_healthy("node2", card.index)
     gpu_cluster.restart_kubelet("node2")
     gpu_cluster.restart_device_plugin("node2")
     gpu_cluster.restart_extender()
@@ -95,7 +95,7 @@ def run(folder: Path, text: str, *options: str) -> str:
 
 
 def test_a_synchronous_test_does_what_a_chart_author_does(tmp_path: Path) -> None:
-    """Manifests, the card and variables of a container, sick cards, and restarts of each program."""
+    """Manifests, the card and variables of a container, unhealthy cards, and restarts of each program."""
     assert "1 passed" in (output := run(tmp_path, SYNCHRONOUS)), output
 
 

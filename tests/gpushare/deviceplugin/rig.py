@@ -69,12 +69,12 @@ class Rig:
         return dict(json.loads(annotations.get("aliyun.com/gpushare-cards", '{"cards": []}')))
 
     def reasons(self) -> list[str]:
-        """Why each published card is sick, by index."""
+        """Why each published card is unhealthy, by index."""
         cards = self.published()["cards"]
         assert all(card["healthy"] == (not card["reason"]) for card in cards)
         return [card["reason"] for card in cards]
 
-    def sick_ids(self) -> int:
+    def unhealthy_ids(self) -> int:
         """Unhealthy ids of the last list."""
         return sum(health == "Unhealthy" for health in self.lists[-1].values())
 
@@ -93,8 +93,8 @@ class Rig:
     async def reached(self, reasons: list[str]) -> None:
         """Until the Node shows this of its cards and the kubelet got the same."""
         units = {index: card["units"] for index, card in enumerate(self.published()["cards"])}
-        sick = sum(units.get(index, 0) for index, reason in enumerate(reasons) if reason)
-        await until(lambda: self.reasons() == reasons and self.sick_ids() == sick)
+        unhealthy = sum(units.get(index, 0) for index, reason in enumerate(reasons) if reason)
+        await until(lambda: self.reasons() == reasons and self.unhealthy_ids() == unhealthy)
 
     async def settled(self) -> None:
         """Until the watch has taken two whole turns: what was to happen has happened."""

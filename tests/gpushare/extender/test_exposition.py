@@ -34,7 +34,7 @@ from tests.servers import Caller, plain_http
 GIB = 1024 * MIB
 ONE = Request(1)
 T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
-SICK = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, healthy=False)
+UNHEALTHY = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, healthy=False)
 
 # Everything that we show: name, kind, labels of its samples. Dashboards and alerts are written against it.
 CONTRACT = {
@@ -216,7 +216,7 @@ async def test_watches_audits_and_calls_are_shown(
 async def test_each_card_has_its_units_and_if_known_its_bytes() -> None:
     """A node of the Go plugin reports neither its unit nor the model of a card."""
     extender = Extender()
-    extender.add("a", T4, SICK)
+    extender.add("a", T4, UNHEALTHY)
     extender.add("m", CardFacts(0, "GPU-m", "Tesla T4", 15079, 58), unit="256MiB")
     extender.add_original("o", 8, 1)
     extender.assume("a", "p", 3)
@@ -244,9 +244,9 @@ async def test_each_card_has_its_units_and_if_known_its_bytes() -> None:
 
 
 async def test_cards_and_free_blocks_are_of_the_whole_cluster() -> None:
-    """By model and health; in bytes, or in units if no node reports its unit; a sick card and one without a free slot have none."""
+    """By model and health; in bytes, or in units if no node reports its unit; unhealthy cards and those without a free slot have none."""
     extender = Extender()
-    extender.add("a", T4, SICK)
+    extender.add("a", T4, UNHEALTHY)
     extender.assume("a", "p", 3)
     extender.add("b", T4)
     extender.assume("b", "q", 5)
@@ -264,7 +264,7 @@ async def test_cards_and_free_blocks_are_of_the_whole_cluster() -> None:
     assert {model: cards[model, "healthy"] for model, state in cards if state == "healthy"} == {
         "Tesla T4": 2, 'a "strange" \\ name': 0, "A100": 1, "": 2,
     }  # fmt: skip
-    assert {model for (model, state), count in cards.items() if count and state == "unhealthy"} == {SICK.model}
+    assert {model for (model, state), count in cards.items() if count and state == "unhealthy"} == {UNHEALTHY.model}
 
 
 async def test_a_node_that_is_gone_takes_its_series_with_it() -> None:

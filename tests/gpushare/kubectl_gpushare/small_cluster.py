@@ -22,14 +22,14 @@ UNSCHEDULABLE = [
 def node(
     name: str = "a",
     *units: int,
-    sick: str = "",
+    unhealthy: str = "",
     model: str = "Tesla T4",
     slots: int = 0,
     labels: dict[str, str] | None = None,
     spec: Object | None = None,
     amounts: dict[str, str] | None = None,
 ) -> Object:
-    """A node of our plugin with a card for each amount; ``sick`` is why the last one is."""
+    """A node of our plugin with a card for each amount; ``unhealthy`` is why the last one is."""
     units = units or (14, 14)
     cards = [
         {
@@ -39,8 +39,8 @@ def node(
             "mib": 15_360,
             "units": of,
             "slots": slots,
-            "healthy": not sick or at < len(units) - 1,
-            "reason": sick if at == len(units) - 1 else "",
+            "healthy": not unhealthy or at < len(units) - 1,
+            "reason": unhealthy if at == len(units) - 1 else "",
         }
         for at, of in enumerate(units)
     ]
@@ -105,14 +105,14 @@ def event(reason: str, message: str, name: str = "p", when: str | None = None) -
     return msgspec.convert(document, Event)
 
 
-def cluster(*objects: Object, sick: dict[str, str] | None = None, policy: str = "binpack") -> ClusterState:
-    """A cluster of these nodes and pods, and of ConfigMaps that declare cards sick, by node."""
+def cluster(*objects: Object, unhealthy: dict[str, str] | None = None, policy: str = "binpack") -> ClusterState:
+    """A cluster of these nodes and pods, and of ConfigMaps that declare cards unhealthy, by node."""
     state = ClusterState(policy)
     for one in objects:
         if "containers" in one["spec"]:
             state.set_pod(msgspec.convert(one, Pod))
         else:
             state.set_node(msgspec.convert(one, ScheduledNode))
-    for name, gpus in (sick or {}).items():
-        state.set_sick(msgspec.convert({"metadata": {"name": name}, "data": {"gpus": gpus}}, ConfigMap))
+    for name, gpus in (unhealthy or {}).items():
+        state.set_unhealthy(msgspec.convert({"metadata": {"name": name}, "data": {"gpus": gpus}}, ConfigMap))
     return state

@@ -358,7 +358,7 @@ async def test_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
     missing = await ran(api, tmp_path, "doctor", "-o", "name")
     api.items["deployments"] = [extender | {"status": {"readyReplicas": 1}}]
     api.items["daemonsets"] = [plugin | {"status": ready}]
-    well = await ran(api, tmp_path, "doctor")
+    healthy = await ran(api, tmp_path, "doctor")
     api.pods.append(pod("g", 14, "a", 0))
     over = await ran(api, tmp_path, "doctor", "-o", "json")
     api.fault = lambda _, path: status(403, 'User "u" cannot get it') if path.startswith("/apis/apps/") else None
@@ -366,7 +366,7 @@ async def test_doctor_finds_what_is_wrong(tmp_path: Path) -> None:
 
     assert missing[0] == 3
     assert "deployment gpushare-schd-extender is not in kube-system" in missing[1]
-    assert well == (0, "good: nothing that can be seen is wrong\n", "")
+    assert healthy == (0, "good: nothing that can be seen is wrong\n", "")
     assert [one["what"] for one in json.loads(over[1])["findings"]] == ["node a: card 0 is over-booked: 18 of 14 units"]
     assert (over[0], hidden[0]) == (3, 3)
     assert hidden[2].startswith("hidden: Deployment and DaemonSet")

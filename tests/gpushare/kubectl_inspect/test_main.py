@@ -62,9 +62,9 @@ async def test_several_nodes_are_shown(tmp_path: Path) -> None:
     assert absent == (1, "", "error: there is no node 'x'; `kubectl get nodes` lists them\n")
 
 
-def sick_node(name: str = "n") -> dict[str, Any]:
+def unhealthy_node(name: str = "n") -> dict[str, Any]:
     """A node with one lost card of two."""
-    return node(name, sick="lost", model="T4")
+    return node(name, unhealthy="lost", model="T4")
 
 
 def bound(name: str, units: int, card: int = 0, on: str = "n", **annotations: str) -> dict[str, Any]:
@@ -88,7 +88,7 @@ async def test_a_node_with_an_unreadable_pod_has_no_room(tmp_path: Path) -> None
 
 async def test_a_lost_card_is_reported_below_the_table(tmp_path: Path) -> None:
     """Stdout stays the original's to the byte, and stderr names the card."""
-    api = StubApi(nodes=[sick_node()])
+    api = StubApi(nodes=[unhealthy_node()])
     code, out, err = await ran(api, tmp_path)
 
     assert (code, out.splitlines()[1].split()) == (0, ["n", "unknown", "0/14", "0/14", "0/28"])
@@ -101,7 +101,7 @@ async def test_a_lost_card_is_reported_below_the_table(tmp_path: Path) -> None:
 async def test_no_text_of_a_node_steers_a_terminal(tmp_path: Path, words: tuple[str, ...]) -> None:
     """A node's token writes its annotations and addresses: escapes, text direction and line ends in them are not obeyed."""
     evil = "a\x1b[2J\x07\x7f\x9b31m\u202e\u2028\U000e0041\r\n10.0.0.9\tb"
-    odd = node("n", sick=evil, model=evil)
+    odd = node("n", unhealthy=evil, model=evil)
     odd["status"]["addresses"] = [{"type": "InternalIP", "address": evil}]
     _, out, err = await ran(StubApi(nodes=[odd]), tmp_path, *words)
 
@@ -140,7 +140,7 @@ async def started(*words: str, environment: dict[str, str], stdout: int) -> asyn
 @pytest.mark.parametrize("program", [PROGRAM, PROGRAM.with_name("kubectl-inspect_gpushare")])
 async def test_it_is_installed_under_both_names(program: Path, tmp_path: Path) -> None:
     """The second is the one by which kubectl looks for a command with a dash."""
-    async with serve(StubApi(nodes=[sick_node()])) as url:
+    async with serve(StubApi(nodes=[unhealthy_node()])) as url:
         environment = {"KUBECONFIG": kubeconfig(tmp_path, url)}
         process = await asyncio.create_subprocess_exec(
             program, "-logtostderr", "-o", "name", env=environment, stdout=asyncio.subprocess.PIPE
@@ -164,7 +164,7 @@ async def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> N
 
 async def test_nodes_of_a_selector(tmp_path: Path) -> None:
     """The server selects; a pod of another node is no fault of these."""
-    api = StubApi(nodes=[sick_node()], pods=[bound("a", 3), bound("b", 4, on="other", ALIYUN_COM_GPU_MEM_IDX="x")])
+    api = StubApi(nodes=[unhealthy_node()], pods=[bound("a", 3), bound("b", 4, on="other", ALIYUN_COM_GPU_MEM_IDX="x")])
     odd = bound("odd", 4, on="other")
     api.pods.append(odd | {"spec": odd["spec"] | {"priority": "high"}})
     code, out, err = await ran(api, tmp_path, "-l", "zone=x,!old")
@@ -178,12 +178,12 @@ async def test_nodes_of_a_selector(tmp_path: Path) -> None:
 async def test_check_names_each_finding(tmp_path: Path) -> None:
     """3, and one line for each; without a finding 0 and none."""
     old = bound("old", 3, ALIYUN_COM_GPU_MEM_ASSUME_TIME="1000000000000000000")
-    api = StubApi(nodes=[sick_node()], pods=[bound("a", 13), old])
+    api = StubApi(nodes=[unhealthy_node()], pods=[bound("a", 13), old])
     code, out, err = await ran(api, tmp_path, "--check")
     _, document, _ = await ran(api, tmp_path, "--check", "-o", "json")
-    well = sick_node()
-    well["metadata"]["annotations"] = {}
-    good = await ran(StubApi(nodes=[well], pods=[bound("a", 13)]), tmp_path, "--check")
+    healthy = unhealthy_node()
+    healthy["metadata"]["annotations"] = {}
+    good = await ran(StubApi(nodes=[healthy], pods=[bound("a", 13)]), tmp_path, "--check")
 
     assert code == 3
     assert [line.partition(" for ")[0] for line in err.splitlines()] == [
@@ -203,7 +203,7 @@ async def test_rights_in_one_namespace_show_that_namespace(tmp_path: Path) -> No
         is_hidden = path in ("/api/v1/nodes", "/api/v1/pods", "/api/v1/nodes/n")
         return status(403, f'User "u" cannot list {path}') if is_hidden else None
 
-    api = StubApi(nodes=[sick_node()], pods=[bound("a", 3, 1), bound("b", 2, 1)], fault=no_right)
+    api = StubApi(nodes=[unhealthy_node()], pods=[bound("a", 3, 1), bound("b", 2, 1)], fault=no_right)
     code, out, err = await ran(api, tmp_path, "-n", "team")
     refused = await ran(api, tmp_path)
     selected = await ran(api, tmp_path, "-n", "team", "-l", "x=y")
@@ -217,7 +217,7 @@ async def test_rights_in_one_namespace_show_that_namespace(tmp_path: Path) -> No
 
 async def test_pods_of_one_namespace_on_nodes_that_are_seen(tmp_path: Path) -> None:
     """Nodes are whole, and what other pods have is hidden."""
-    api = StubApi(nodes=[sick_node()], pods=[bound("a", 3)])
+    api = StubApi(nodes=[unhealthy_node()], pods=[bound("a", 3)])
     api.fault = lambda _, path: status(403, 'User "u" cannot list pods') if path == "/api/v1/pods" else None
     code, out, err = await ran(api, tmp_path, "-n", "team")
 
@@ -235,7 +235,7 @@ def test_flags_that_contradict_each_other(words: tuple[str, ...]) -> None:
 async def test_nodes_that_change_are_shown_as_they_do(tmp_path: Path) -> None:
     """The table first, then a line without a header for each node of which a pod comes, goes or can be read again, until Ctrl-C."""
     kind = {"kind": "Pod", "apiVersion": "v1"}
-    api = StubApi(nodes=[sick_node(), sick_node("other")])
+    api = StubApi(nodes=[unhealthy_node(), unhealthy_node("other")])
     async with serve(api) as url:
         # The checkout under test, if another one is installed.
         environment = {"KUBECONFIG": kubeconfig(tmp_path, url), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}

@@ -42,7 +42,7 @@ def laid(annotation: str) -> NodeInfo:
 
 
 def test_no_pod_by_a_later_annotation() -> None:
-    """A sick card is not taken for healthy because the annotation is of a later version: no pod gets a card of the node."""
+    """An unhealthy card is not taken for healthy because the annotation is of a later version: no pod gets a card of the node."""
     info = laid(json.dumps(LATER))
 
     assert [device.free for device in info.devices] == [0, 0]
@@ -57,7 +57,7 @@ def test_no_pod_by_a_later_annotation() -> None:
     ],
 )
 def test_refused_cards_are_shown_if_the_count_is_theirs(capacity: dict[str, object], cards: tuple[Device, ...]) -> None:
-    """The cards of a later version keep their UUIDs, all of them sick; with another count the node shows its average."""
+    """The cards of a later version keep their UUIDs, all of them unhealthy; with another count the node shows its average."""
     assert read_devices(node(capacity, json.dumps(LATER)))[:2] == (cards, REASON_NEWER_CARDS)
 
 
@@ -166,8 +166,8 @@ def test_a_card_at_its_bounds_is_read(changes: dict[str, object]) -> None:
     assert read_cards(card(**changes)).cards is not None
 
 
-def test_a_list_of_sick_cards_is_bounded() -> None:
-    """The cards at its beginning stay sick, and the caller learns that the rest is not read."""
+def test_a_list_of_unhealthy_cards_is_bounded() -> None:
+    """The cards at its beginning stay unhealthy, and the caller learns that the rest is not read."""
     indices, odd = parse_unhealthy("0,2," + ",".join(map(str, range(100_000))))
 
     assert {0, 2} <= indices

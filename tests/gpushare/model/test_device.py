@@ -18,7 +18,7 @@ def test_free_is_never_negative_and_never_more_than_total(total: int, used: int)
     assert Device(0, total, used).free == max(0, total - used) <= total
 
 
-def test_a_sick_card_has_nothing_free() -> None:
+def test_an_unhealthy_card_has_nothing_free() -> None:
     """Whatever it holds."""
     assert Device(0, 14, 3, healthy=False).free == 0
 

@@ -121,7 +121,7 @@ def test_quantities_of_a_node_may_be_canonical() -> None:
     assert devices_of(node(gpus("22k", "2"))) == (Device(0, 11_000), Device(1, 11_000))
 
 
-def test_declared_unhealthy_cards_are_sick() -> None:
+def test_declared_unhealthy_cards_are_unhealthy() -> None:
     """The ConfigMap of the contract bans by index."""
     assert [device.healthy for device in devices_of(node(gpus("28", "2")), frozenset({1, 7}))] == [True, False]
 

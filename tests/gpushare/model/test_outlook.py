@@ -127,7 +127,7 @@ def test_only_so_many_states_are_kept() -> None:
     assert [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)] == first
 
 
-def test_a_sick_card_is_none() -> None:
+def test_an_unhealthy_card_is_none() -> None:
     """Equal cards differ in nothing else that matters here."""
     node = lay_out("n", (Device(0, 16, 2, model="B"), Device(1, 16, model="A"), Device(2, 16, healthy=False)), [])
 

@@ -27,7 +27,7 @@ def node(*devices: Device) -> NodeInfo:
 
 @given(DEVICES, st.integers(1, 25))
 def test_chosen_card_is_the_tightest_that_holds_the_request(devices: tuple[Device, ...], request: int) -> None:
-    """Never over-fills, never a sick card, best fit; and refuses only if no card holds it."""
+    """Never over-fills, never an unhealthy card, best fit; and refuses only if no card holds it."""
     fitting = [device for device in devices if device.healthy and device.total - device.used >= request]
     try:
         ((index, units),) = choose(node(*devices), Question(Request(request)))

@@ -39,22 +39,22 @@ def test_a_call_that_is_refused_costs_at_most_its_own_card(
 ) -> None:
     """The other card is offered and watched, and the card itself is offered or reported with a reason."""
     state = simulate("t4x2", driver=driver)
-    sick, well = (card.uuid for card in state.cards())
+    unhealthy, healthy = (card.uuid for card in state.cards())
     for code in REFUSALS:
         with state.mapped.writing() as content:
             content.cards[0].refused[PLACES[key]] = code
 
         survey = session.renew()
 
-        assert well in {card.uuid for card in survey.cards}, code
+        assert healthy in {card.uuid for card in survey.cards}, code
         assert len(survey.cards) + len(survey.unreadable) == 2, code
         assert all(str(card.reason) for card in survey.unreadable), code
-        session.check(sick)
+        session.check(unhealthy)
         with contextlib.suppress(NvmlError):
-            session.processes(sick)
-        assert session.check(well).answers, code
-        state.post_xid(well, 31)
-        assert session.poll().xids == (Xid(well, 31),), code
+            session.processes(unhealthy)
+        assert session.check(healthy).answers, code
+        state.post_xid(healthy, 31)
+        assert session.poll().xids == (Xid(healthy, 31),), code
 
 
 @pytest.mark.parametrize(("box", "offered"), [("wsl2", 1), ("vgpu", 1), ("gb10", 0)])

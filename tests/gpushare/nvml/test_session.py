@@ -344,7 +344,7 @@ def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, sessio
 def test_a_card_without_events_only_lacks_reports(
     simulate: Simulate, session: NvmlSession, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
-    """A card without events is not sick for that (D9), and one line reports it."""
+    """A card without events is not unhealthy for that (D9), and one line reports it."""
     state = simulate("t4x2")
     first, second = uuids(state)
     state.add_fault("nvmlDeviceRegisterEvents", card=first, code=code)

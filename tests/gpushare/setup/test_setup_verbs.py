@@ -115,26 +115,26 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["http", "https"])
 def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
-    """A node on which all is well."""
+    """A node on which all is healthy."""
     with Node(tmp_path, scheme=request.param) as one:
         yield one
 
 
-def test_an_apply_ends_when_the_scheduler_is_well(node: Node) -> None:
-    """apply returns once kube-scheduler runs with the flag and is well; check, a second apply and uninstall agree."""
+def test_an_apply_ends_when_the_scheduler_is_healthy(node: Node) -> None:
+    """apply returns once kube-scheduler runs with the flag and is healthy; check, a second apply and uninstall agree."""
     before = node.files()
 
     code, out = setup("apply", node.root, PATIENT)
-    assert (code, out.splitlines()[-1]) == (0, "done, and kube-scheduler is well; gpushare-setup rollback undoes it")
+    assert (code, out.splitlines()[-1]) == (0, "done, and kube-scheduler is healthy; gpushare-setup rollback undoes it")
     assert setup("check", node.root) == (0, "good: kube-scheduler asks gpushare's extender\n")
     applied = node.files()
     assert setup("apply", node.root, PATIENT) == (0, "kubeadm, Kubernetes 1.30\nnothing to change\n")
     assert node.files() == applied
     code, out = setup("uninstall", node.root, PATIENT)
-    assert (code, out.splitlines()[-1]) == (0, "done, and kube-scheduler is well; gpushare-setup rollback undoes it")
+    assert (code, out.splitlines()[-1]) == (0, "done, and kube-scheduler is healthy; gpushare-setup rollback undoes it")
     assert node.files() == before
     assert setup("rollback", node.root, PATIENT) == (
-        0, f"restored {MANIFEST}\nrestored {CONFIG}\ndone, and kube-scheduler is well\n",
+        0, f"restored {MANIFEST}\nrestored {CONFIG}\ndone, and kube-scheduler is healthy\n",
     )  # fmt: skip
     assert node.files() == applied
 
@@ -148,7 +148,7 @@ def test_a_crashing_scheduler_leaves_no_folder(verb: str, tmp_path: Path) -> Non
         node.crash()
 
         code, out = setup(verb, tmp_path, PATIENT)
-        assert (code, "and kube-scheduler is well" in out) == (0, True)
+        assert (code, "and kube-scheduler is healthy" in out) == (0, True)
         assert not (tmp_path / CONFIG.lstrip("/")).exists()
         assert node.files() == before
 

@@ -83,14 +83,16 @@ def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
 
 
 def test_cards_are_what_of_the_healthy_ones_is_left(tmp_path: Path) -> None:
-    """A card has the units that a DaemonSet's pods leave; sick cards are left out and counted."""
-    sick = CARDS | {"cards": [*CARDS["cards"], CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}]}  # type: ignore[index]
+    """A card has the units that a DaemonSet's pods leave; unhealthy cards are left out and counted."""
+    unhealthy = CARDS | {
+        "cards": [*CARDS["cards"], CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}]
+    }  # type: ignore[index]
     monitor = pod("m", 4, on="n", owner="DaemonSet")
     monitor["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
-    trace, left_out = read(record(tmp_path, [node("n", 34, 3, sick)], monitor, pod("p", 3)))
+    trace, left_out = read(record(tmp_path, [node("n", 34, 3, unhealthy)], monitor, pod("p", 3)))
 
     assert [card.units for card in trace.nodes[0].cards] == [10, 10]
-    assert left_out == ["1 cards are sick"]
+    assert left_out == ["1 cards are unhealthy"]
 
 
 def test_pods_are_those_that_ask_for_cards_and_those_on_machines(tmp_path: Path) -> None:

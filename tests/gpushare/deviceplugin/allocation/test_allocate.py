@@ -293,8 +293,8 @@ async def test_what_a_kubelet_did_not_write_down_it_asks_for_again() -> None:
         assert (node.has("a"), node.has("b")) == ({0}, {1})
 
 
-async def test_a_pod_on_a_sick_card_starts_on_another_one() -> None:
-    """A pod that was bound before its card fell ill starts on another card: no kubelet offers ids of a sick card."""
+async def test_a_pod_on_an_unhealthy_card_starts_on_another_one() -> None:
+    """A pod that was bound before its card became unhealthy starts on another card: no kubelet offers ids of an unhealthy card."""
     pods = [gpu_pod("a", 8, card=0)]
     async with stage(pods, settled_seconds=5) as node:
         node.health.lose(node.node.cards.cards[0].uuid)

@@ -37,7 +37,7 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_card_lost_during_plugin_downtime_is_reported_once(simulate: Simulate) -> None:
-    """On the Node and its pods; a card that was sick before and still is has been reported already."""
+    """On the Node and its pods; a card that was unhealthy before and still is has been reported already."""
     state = simulate("t4x2", driver=NEW)
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
     async with running(state, api=api) as rig:
@@ -57,8 +57,8 @@ async def test_card_lost_during_plugin_downtime_is_reported_once(simulate: Simul
         for event in api.events
         if "message" in event
     ]
-    sick = [(name, why) for name, why in told if why in ("lost", "Xid 48")]
-    assert sick == [("rig", "Xid 48"), ("on-1", "Xid 48"), ("rig", "lost"), ("on-0", "lost")]
+    unhealthy = [(name, why) for name, why in told if why in ("lost", "Xid 48")]
+    assert unhealthy == [("rig", "Xid 48"), ("on-1", "Xid 48"), ("rig", "lost"), ("on-0", "lost")]
 
 
 async def test_an_event_that_is_always_refused_keeps_no_other(
@@ -94,7 +94,7 @@ async def test_a_re_created_node_is_named_by_its_new_uid(simulate: Simulate) -> 
         assert rig.api.events[-1]["involvedObject"]["uid"] == "uid-new"
 
 
-async def test_a_lost_card_is_sick_and_asked_again_ever_more_seldom(simulate: Simulate) -> None:
+async def test_a_lost_card_is_unhealthy_and_asked_again_ever_more_seldom(simulate: Simulate) -> None:
     """No spinning: NVML is opened again immediately, then after 1, 2, 4, ... seconds, at most at the pace of the counts."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         inits: list[float] = []
@@ -137,7 +137,7 @@ async def test_a_fault_while_the_plugin_was_down_is_seen_at_its_start(simulate: 
 # Faults that only a new container may cure: kept from the devices, an older library.
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NO_PERMISSION, pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH])
 async def test_a_fault_of_the_own_container_ends_the_plugin(simulate: Simulate, code: int) -> None:
-    """The kubelet then makes a new container; until it ends the plugin reports why, and all cards are sick."""
+    """The kubelet then makes a new container; until it ends the plugin reports why, and all cards are unhealthy."""
     async with running(simulate("t4x2", driver=NEW), ends_with=(ContainerFaultError,)) as rig:
         rig.state.set_init_return(code)
         await rig.thread.run(pynvml.nvmlShutdown)
@@ -185,7 +185,7 @@ async def test_misspelt_node_annotation_is_logged_once(simulate: Simulate, caplo
 
 
 async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate) -> None:
-    """A card that falls ill later stays sick; the word counts again when it is written again."""
+    """A card that becomes unhealthy later stays unhealthy; the word counts again when it is written again."""
     word = "gpushare.aliyun.com/recovered"
     async with running(simulate("t4x2", driver=NEW)) as rig:
         rig.state.post_xid(rig.uuids[0], 48)
@@ -201,12 +201,12 @@ async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate)
         rig.api.fault = refuse
         rig.api.nodes[0]["metadata"]["annotations"][word] = "0"
         rig.node.wake()
-        await until(lambda: rig.sick_ids() == 0)
+        await until(lambda: rig.unhealthy_ids() == 0)
         rig.state.post_xid(rig.uuids[0], 79)
-        await until(lambda: rig.sick_ids() == 15)
+        await until(lambda: rig.unhealthy_ids() == 15)
         tries = len(refused) + 3
         await until(lambda: len(refused) > tries)
-        assert rig.sick_ids() == 15
+        assert rig.unhealthy_ids() == 15
         rig.api.fault = lambda method, path: None
         await rig.reached(["Xid 79", ""])
 
@@ -283,22 +283,22 @@ async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) ->
 
 
 async def test_gone_card_is_not_given_out_while_the_node_is_unwritten(simulate: Simulate) -> None:
-    """The ids of a gone card are sick until the new list can be announced, even if no event reported the loss."""
+    """The ids of a gone card are unhealthy until the new list can be announced, even if no event reported the loss."""
     async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
         await until(lambda: rig.capacity("count") == "2")
         rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
         rig.state.remove_card(rig.uuids[1])
         rig.clock.now += SURVEY + 1
-        await until(lambda: rig.sick_ids() == 15)
+        await until(lambda: rig.unhealthy_ids() == 15)
         assert len(rig.lists[-1]) == 30
         rig.api.fault = lambda method, path: None
         await until(lambda: len(rig.lists[-1]) == 15 and rig.capacity("count") == "1")
 
-        assert rig.sick_ids() == 0
+        assert rig.unhealthy_ids() == 0
 
 
 async def test_card_that_is_back_before_the_write_is_well(simulate: Simulate) -> None:
-    """A card that is back before the node is written is well again: its absence only made its ids sick."""
+    """A card that is back before the node is written is healthy again: its absence only made its ids unhealthy."""
     api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)])
     async with running(simulate("t4x2", driver=NEW), api=api, rules=XidRules(ignores_all=True)) as rig:
         await until(lambda: rig.capacity("count") == "2")
@@ -306,10 +306,10 @@ async def test_card_that_is_back_before_the_write_is_well(simulate: Simulate) ->
         api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
         other = rig.state.change_uuid(second)
         rig.clock.now += SURVEY + 1
-        await until(lambda: rig.sick_ids() == 15)
+        await until(lambda: rig.unhealthy_ids() == 15)
         rig.state.change_uuid(other, second)
         rig.clock.now += SURVEY + 1
-        await until(lambda: rig.sick_ids() == 0)
+        await until(lambda: rig.unhealthy_ids() == 0)
         api.fault = lambda method, path: None
         rig.node.wake()
         await rig.reached(["", ""])

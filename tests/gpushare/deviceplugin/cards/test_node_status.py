@@ -76,13 +76,13 @@ async def published(*cards: PhysicalCard, slots: int = 2, fault: Any = None) -> 
 
 
 async def test_condition_follows_the_cards_and_the_plugin() -> None:
-    """True, False with the reason while a card is sick, Unknown once the plugin has ended."""
+    """True, False with the reason while a card is unhealthy, Unknown once the plugin has ended."""
     async with published(card("a")) as site:
         assert site.condition()[:2] == ("True", "CardsHealthy")
         site.health.note_xid("GPU-a", 79)
         site.node.refresh()
         await site.node.publish()
-        assert site.condition() == ("False", "CardsSick", "card 0 (A100, GPU-a) is sick: Xid 79")
+        assert site.condition() == ("False", "CardsUnhealthy", "card 0 (A100, GPU-a) is unhealthy: Xid 79")
         await site.node.report_no_cards("no driver")
         assert site.condition()[:2] == ("False", "NoCards")
         await site.node.end()
@@ -137,7 +137,7 @@ async def test_removed_card_stays_while_a_pod_names_it() -> None:
             await site.node.publish()
         site.annotations["gpushare.aliyun.com/recovered"] = "0"
         await site.node.publish()
-        assert (site.health.sick, site.cards()) == ((), [(0, False), (1, True)])
+        assert (site.health.unhealthy, site.cards()) == ((), [(0, False), (1, True)])
         assert site.api.nodes[0]["status"]["capacity"][MEMORY] == "160000"
 
         site.in_use = set()

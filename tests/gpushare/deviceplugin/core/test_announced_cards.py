@@ -88,7 +88,7 @@ def node(**capacity: str) -> Node:
     return Node(ObjectMeta(name="n"), NodeStatus(capacity={"cpu": "8", **named}))
 
 
-def sick(card: CardFacts, reason: str) -> CardFacts:
+def unhealthy(card: CardFacts, reason: str) -> CardFacts:
     return msgspec.structs.replace(card, healthy=False, reason=reason)
 
 
@@ -121,7 +121,7 @@ def test_count_is_there_when_the_kubelets_sum_is_for_these_cards(
 
 def test_health_is_no_change_of_shape() -> None:
     """The kubelet's counts stay; index, size and UUID do not."""
-    assert shape(with_cards(FIRST, sick(SECOND, "Xid 48"))) == shape(CARDS)
+    assert shape(with_cards(FIRST, unhealthy(SECOND, "Xid 48"))) == shape(CARDS)
     assert shape(with_cards(FIRST)) != shape(CARDS)
     assert shape(with_cards(FIRST, msgspec.structs.replace(SECOND, index=2))) != shape(CARDS)
 
@@ -160,38 +160,43 @@ def test_what_we_read_is_about_us(changed: Node) -> None:
 
 
 def test_what_fell_ill_recovered_or_went_is_news() -> None:
-    """A card that is new and well is none, nor one that is as sick as before; without a rule the former reason is named."""
+    """A card that is new and healthy is none, nor one that is as unhealthy as before; without a rule the former reason is named."""
     c, d, e, f = (CardFacts(i, f"GPU-{i}", "m", 1, 1) for i in (2, 3, 4, 6))
-    before = with_cards(FIRST, sick(SECOND, "Xid 48"), c, sick(d, "lost"), sick(e, "ConfigMap"))
+    before = with_cards(FIRST, unhealthy(SECOND, "Xid 48"), c, unhealthy(d, "lost"), unhealthy(e, "ConfigMap"))
     after = with_cards(
-        sick(FIRST, "lost"), SECOND, sick(d, "lost"), e, CardFacts(5, "GPU-5", "m", 1, 1), sick(f, "Xid 79")
+        unhealthy(FIRST, "lost"),
+        SECOND,
+        unhealthy(d, "lost"),
+        e,
+        CardFacts(5, "GPU-5", "m", 1, 1),
+        unhealthy(f, "Xid 79"),
     )
 
     assert changes_between(before, after, {"GPU-b": "an operator's annotation"}, {}) == (
         CardChange(c, False, "taken out of the machine"),
-        CardChange(sick(FIRST, "lost"), False, "lost"),
+        CardChange(unhealthy(FIRST, "lost"), False, "lost"),
         CardChange(SECOND, True, "an operator's annotation"),
         CardChange(e, True, "no longer: ConfigMap"),
-        CardChange(sick(f, "Xid 79"), False, "Xid 79"),
+        CardChange(unhealthy(f, "Xid 79"), False, "Xid 79"),
     )
 
 
 @pytest.mark.parametrize("reason", sorted(NOT_SHARED))
-def test_a_card_that_is_not_shared_is_no_sick_one(reason: str) -> None:
+def test_a_card_that_is_not_shared_is_no_unhealthy_one(reason: str) -> None:
     """The change is reported once, whether the card is still shown for a pod or not; its return is none of health."""
-    shown, why = with_cards(sick(FIRST, reason), SECOND), {"GPU-a": reason}
+    shown, why = with_cards(unhealthy(FIRST, reason), SECOND), {"GPU-a": reason}
 
     assert changes_between(with_cards(FIRST, SECOND), shown, {}, why) == (
-        CardChange(sick(FIRST, reason), False, reason),
+        CardChange(unhealthy(FIRST, reason), False, reason),
     )
     assert changes_between(with_cards(FIRST, SECOND), with_cards(SECOND), {}, why) == (
         CardChange(FIRST, False, reason),
     )
     for after in (shown, with_cards(SECOND), with_cards(FIRST, SECOND)):
         assert changes_between(shown, after, {}, why) == ()
-    fallen = with_cards(sick(FIRST, "lost"), SECOND)
-    assert changes_between(shown, fallen, {}, {}) == (CardChange(sick(FIRST, "lost"), False, "lost"),)
-    taken_out = CardChange(sick(FIRST, reason), False, "taken out of the machine")
+    fallen = with_cards(unhealthy(FIRST, "lost"), SECOND)
+    assert changes_between(shown, fallen, {}, {}) == (CardChange(unhealthy(FIRST, "lost"), False, "lost"),)
+    taken_out = CardChange(unhealthy(FIRST, reason), False, "taken out of the machine")
     assert changes_between(shown, with_cards(SECOND), {}, {}) == (taken_out,)
 
 

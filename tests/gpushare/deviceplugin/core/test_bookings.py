@@ -90,7 +90,7 @@ def test_pods_that_are_not_on_one_card_stand_nowhere() -> None:
 
 
 def test_what_pods_on_one_card_may_have_is_what_the_others_leave() -> None:
-    """Pods on several cards have what is written, pods without a card what they hold; a sick card has nothing."""
+    """Pods on several cards have what is written, pods without a card what they hold; an unhealthy card has nothing."""
     cards = [CardFacts(index, f"u{index}", "m", 0, 10, healthy=index != 2) for index in range(3)]
     pods = [pod("ended", phase="Failed", **SEVERAL), pod("several", **SEVERAL), pod("lost", card=None), pod("one")]
 

@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.core.health: which cards are sick, and the rules by which they recover."""
+"""Promises of gpushare.deviceplugin.core.health: which cards are unhealthy, and the rules by which they recover."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def health(boot: str = "one") -> CardHealth:
 
 
 def verdicts(book: CardHealth) -> list[str]:
-    """Why each card is sick; "" for one that is well."""
+    """Why each card is unhealthy; "" for one that is healthy."""
     cards = book.applied(CARDS).cards
     assert all(card.healthy == (not card.reason) for card in cards)
     return [card.reason for card in cards]
 
 
-def test_two_sick_cards_are_two() -> None:
+def test_two_unhealthy_cards_are_two() -> None:
     """Each has its own reason; an application's Xid is none."""
     book = health()
     assert not book.note_xid(A, 31)
@@ -48,7 +48,7 @@ def test_two_sick_cards_are_two() -> None:
     book.note_xid(A, 48)
     book.note_xid(B, 79)
 
-    assert (verdicts(book), book.sick) == (["Xid 48", "Xid 79"], (A, B))
+    assert (verdicts(book), book.unhealthy) == (["Xid 48", "Xid 79"], (A, B))
 
 
 def test_a_mild_xid_never_hides_a_fatal_one() -> None:
@@ -70,7 +70,7 @@ def test_an_xid_of_a_lost_card_is_the_graver_fault() -> None:
     assert verdicts(book) == ["Xid 79", ""]
 
 
-def test_unread_fault_makes_sick_unless_health_is_off() -> None:
+def test_unread_fault_makes_unhealthy_unless_health_is_off() -> None:
     """A recovery action that appeared unseen counts as a fault."""
     book, deaf = health(), CardHealth(read_rules("all", "")[0], COOL_DOWN)
 
@@ -104,7 +104,7 @@ def test_first_boot_report_of_a_node_is_no_reboot() -> None:
 
 @pytest.mark.parametrize("boots", [("one", "two"), ("two",)], ids=["a restart", "a reboot while no plugin ran"])
 def test_what_the_node_says_is_believed_after_a_restart(boots: tuple[str, ...]) -> None:
-    """Sick stays sick in the boot of the annotation and no longer; a fault that will be seen again is forgotten."""
+    """Unhealthy stays unhealthy in the boot of the annotation and no longer; a fault that will be seen again is forgotten."""
     before = health()
     before.note_xid(A, 48)
     before.driver_is_away = True
@@ -139,7 +139,7 @@ def test_card_recovers_after_a_cool_down_without_driver_advice() -> None:
 
 
 @pytest.mark.parametrize("action", [1, 2, 3, 4, None])
-def test_card_with_advice_or_a_mute_driver_stays_sick(action: int | None) -> None:
+def test_card_with_advice_or_a_mute_driver_stays_unhealthy(action: int | None) -> None:
     """After most faults a card answers questions as before."""
     book = health()
     book.note_xid(A, 48)
@@ -193,7 +193,7 @@ def test_an_operator_names_cards_by_index_or_uuid() -> None:
     assert named_cards(f" 1 ,{A},,7,0x", CARDS.cards) == ((B, A), ("7", "0x"))
 
 
-def test_declared_cards_are_sick_while_they_are_declared() -> None:
+def test_declared_cards_are_unhealthy_while_they_are_declared() -> None:
     """The ConfigMap names indices."""
     book = health()
 
@@ -203,8 +203,8 @@ def test_declared_cards_are_sick_while_they_are_declared() -> None:
     assert verdicts(book) == ["", ""]
 
 
-def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
-    """All cards are sick until the driver is back, and a card that was sick before stays sick."""
+def test_without_a_driver_all_cards_are_unhealthy_until_it_is_back() -> None:
+    """All cards are unhealthy until the driver is back, and a card that was unhealthy before stays unhealthy."""
     book = health()
     book.note_xid(A, 48)
 
@@ -214,8 +214,8 @@ def test_without_a_driver_all_cards_are_sick_until_it_is_back() -> None:
     assert verdicts(book) == ["Xid 48", ""]
 
 
-def test_removed_card_is_sick_while_it_is_still_announced() -> None:
-    """A removed card is sick while it is still announced, and its earlier fault is not cured when it comes back."""
+def test_removed_card_is_unhealthy_while_it_is_still_announced() -> None:
+    """A removed card is unhealthy while it is still announced, and its earlier fault is not cured when it comes back."""
     book = health()
     book.note_xid(A, 48)
 

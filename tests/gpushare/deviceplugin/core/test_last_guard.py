@@ -36,14 +36,14 @@ def candidate(units: int = 4, index: int = 0, **more: bool) -> Candidate:
     ("cards", "says"),
     [
         ([card(1)], "the pod has card 0, which this node does not have"),
-        ([card(0, healthy=False, reason="Xid 48")], "card 0 of the pod is sick: Xid 48"),
-        ([card(0, healthy=False)], "is sick: no reason given"),
+        ([card(0, healthy=False, reason="Xid 48")], "card 0 of the pod is unhealthy: Xid 48"),
+        ([card(0, healthy=False)], "is unhealthy: no reason given"),
         ([card(0, 3)], "card 0 has 3 units left for the 4 of the pod"),
     ],
-    ids=["gone", "sick", "sick without a word", "too small"],
+    ids=["gone", "unhealthy", "unhealthy without a word", "too small"],
 )
-def test_a_card_that_is_gone_sick_or_full_takes_no_pod(cards: list[CardFacts], says: str) -> None:
-    """The guard refuses a card that is gone, sick or full, and gives the reason."""
+def test_a_card_that_is_gone_unhealthy_or_full_takes_no_pod(cards: list[CardFacts], says: str) -> None:
+    """The guard refuses a card that is gone, unhealthy or full, and gives the reason."""
     with pytest.raises(NoCandidateError, match=says):
         last_guard(candidate(), ["0-0"], Holdings(()), [], cards, counts_slots=False)
 
@@ -79,7 +79,7 @@ def test_pod_counts_with_its_first_container_if_slots_count() -> None:
         last_guard(candidate(), ["0-1"], holdings, pods, [card(0)], counts_slots=True)
 
 
-def test_a_sick_card_and_an_overfull_one_have_no_room() -> None:
+def test_an_unhealthy_card_and_an_overfull_one_have_no_room() -> None:
     """Never less than none."""
     holdings = Holdings([ours("a", 0, *range(12))])
 

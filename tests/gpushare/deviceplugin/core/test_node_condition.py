@@ -13,8 +13,8 @@ from gpushare.manifests import ReportedNode
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.conditions import HEARTBEAT_SECONDS
 
-WELL = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
-SICK = CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False, reason="Xid 79")
+HEALTHY = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
+UNHEALTHY = CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False, reason="Xid 79")
 HEALTHS = st.sampled_from([ENDED, no_cards("no driver"), Health("True", "CardsHealthy", "card 0 is healthy")])
 
 
@@ -34,17 +34,17 @@ def written(node: dict[str, Any], health: Health, overuse: str, now: float) -> d
 
 
 def test_condition_names_each_card_and_its_state() -> None:
-    """The sick cards come first, with their reasons."""
-    sick, well = "card 1 (Tesla T4, GPU-1) is sick: Xid 79", "card 0 (Tesla T4, GPU-0) is healthy"
+    """The unhealthy cards come first, with their reasons."""
+    unhealthy, healthy = "card 1 (Tesla T4, GPU-1) is unhealthy: Xid 79", "card 0 (Tesla T4, GPU-0) is healthy"
 
-    assert health_of(cards(WELL, SICK)) == ("False", "CardsSick", f"{sick}; {well}")
-    assert health_of(cards(WELL)) == ("True", "CardsHealthy", well)
+    assert health_of(cards(HEALTHY, UNHEALTHY)) == ("False", "CardsUnhealthy", f"{unhealthy}; {healthy}")
+    assert health_of(cards(HEALTHY)) == ("True", "CardsHealthy", healthy)
     assert health_of(cards()) == ("False", "NoCards", "no card is shared")
     # A planned change is no fault.
     mig = {"GPU-2": "in MIG mode"}
-    held = msgspec.structs.replace(WELL, index=2, uuid="GPU-2", healthy=False, reason="in MIG mode")
-    told = f"{well}; card GPU-2 is not shared: in MIG mode"
-    assert health_of(cards(WELL), mig) == health_of(cards(WELL, held), mig) == ("True", "CardsHealthy", told)
+    held = msgspec.structs.replace(HEALTHY, index=2, uuid="GPU-2", healthy=False, reason="in MIG mode")
+    told = f"{healthy}; card GPU-2 is not shared: in MIG mode"
+    assert health_of(cards(HEALTHY), mig) == health_of(cards(HEALTHY, held), mig) == ("True", "CardsHealthy", told)
     assert health_of(cards(), mig) == (
         "False", "NoCards", "no card is shared; card GPU-2 is not shared: in MIG mode"
     )  # fmt: skip
@@ -52,7 +52,7 @@ def test_condition_names_each_card_and_its_state() -> None:
 
 def test_many_cards_make_no_endless_message() -> None:
     """It is for people."""
-    assert len(health_of(cards(*[SICK] * 128)).message) == len(no_cards("x" * 10_000).message) == 4096
+    assert len(health_of(cards(*[UNHEALTHY] * 128)).message) == len(no_cards("x" * 10_000).message) == 4096
 
 
 @given(health=HEALTHS, overuse=st.sampled_from(["", "[]"]), now=st.integers(0, 10**9))

@@ -17,7 +17,7 @@ from gpushare.model.cards import CardFacts, NodeCards
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
-SICK = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, slots=3, healthy=False)
+UNHEALTHY = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, slots=3, healthy=False)
 ON = PodOnCard("team", "a", "uid-a", 0)
 
 
@@ -56,7 +56,7 @@ def pod(name: str, index: int = 0, units: int = 2) -> Pod:
 
 def test_each_card_is_described() -> None:
     """Memory in bytes, units, slots, health; by our index, the UUID and the model."""
-    plugin = Plugin(T4, SICK)
+    plugin = Plugin(T4, UNHEALTHY)
 
     assert plugin.values("gpushare_cards") == {(): 2}
     assert "gpushare_pod_used_bytes" not in plugin.scrape()
@@ -92,7 +92,7 @@ def test_what_happened_is_counted() -> None:
 
 def test_a_card_that_is_gone_takes_its_series_with_it() -> None:
     """Xids too; another card in its place begins at nothing."""
-    plugin = Plugin(T4, SICK)
+    plugin = Plugin(T4, UNHEALTHY)
     plugin.metrics.xids["GPU-2", "48"] += 1
     plugin.metrics.seen = NodeUse((), {0: 1, 2: 5}, {2: 1})
     plugin.scrape()
@@ -101,13 +101,13 @@ def test_a_card_that_is_gone_takes_its_series_with_it() -> None:
     series = plugin.scrape()
 
     assert not [key for rows in series.values() for key in rows if dict(key).get("card") == "2"]
-    plugin.cards = msgspec.structs.replace(plugin.cards, cards=(T4, SICK))
+    plugin.cards = msgspec.structs.replace(plugin.cards, cards=(T4, UNHEALTHY))
     assert plugin.values("gpushare_xid_events_total", "card") == {}
 
 
 def test_a_pod_that_is_gone_takes_its_series_with_it() -> None:
     """Before the next look at the processes; an unknown use has no series, nor has a card that the node has not."""
-    plugin = Plugin(T4, SICK)
+    plugin = Plugin(T4, UNHEALTHY)
     plugin.pods = [pod("a"), pod("b", index=7), pod("c", index=2)]
     hidden = PodOnCard("team", "c", "uid-c", 2)
     plugin.metrics.seen = NodeUse((CardUse(ON, 1024 * MIB, 1253 * MIB), CardUse(hidden, 1, None)))
@@ -175,7 +175,7 @@ def test_before_the_cards_are_known_they_have_no_sample() -> None:
 
 def test_what_is_not_known_of_a_card_has_no_sample() -> None:
     """A unit that cannot be read, a card that did not answer, memory without a figure, a card that is only not shared any more."""
-    mig = msgspec.structs.replace(SICK, healthy=False, reason="in MIG mode")
+    mig = msgspec.structs.replace(UNHEALTHY, healthy=False, reason="in MIG mode")
     plugin = Plugin(T4, CardFacts(1, "GPU-1", "Tesla T4", 15079, 14), mig, unit="?")
     plugin.metrics.seen = NodeUse((), {0: 5, 1: None}, {1: 2}, frozenset({2}))
 

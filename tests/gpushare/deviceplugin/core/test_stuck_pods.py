@@ -14,7 +14,10 @@ from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.node import Booking, NodeInfo, devices_of_cards, lay_out
 
-T4, SICK_T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14), CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False)
+T4, UNHEALTHY_T4 = (
+    CardFacts(0, "GPU-0", "Tesla T4", 15079, 14),
+    CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False),
+)
 GTX = CardFacts(2, "GPU-2", "NVIDIA GeForce GTX 1080 Ti", 11178, 10)
 RESTART = (
     "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
@@ -47,7 +50,7 @@ def pod(
 
 def found(*pods: Pod, held: dict[str, str] | None = None) -> list[StuckPod]:
     """The stuck pods."""
-    return stuck_pods(pods, node(T4, SICK_T4), held or {})
+    return stuck_pods(pods, node(T4, UNHEALTHY_T4), held or {})
 
 
 def node(*cards: CardFacts, mode: str = "ids", booked: Mapping[str, int] = {}) -> Callable[[str], NodeInfo]:
@@ -110,15 +113,15 @@ def test_no_other_pod_is_stuck(other: Pod) -> None:
     assert found(other) == []
 
 
-def test_while_all_cards_are_sick_no_reason_has_passed() -> None:
+def test_while_all_cards_are_unhealthy_no_reason_has_passed() -> None:
     """A replacement would be turned away as well."""
-    assert stuck_pods([pod()], node(SICK_T4), {}) == []
+    assert stuck_pods([pod()], node(UNHEALTHY_T4), {}) == []
 
 
 WISHES = {
     "a model that the node has": ({"card-model": "T4"}, 2, True),
     "a model that it has not": ({"card-model": "H100"}, 2, False),
-    "a model of a sick card alone": ({"card-uuid": "GPU-1"}, 2, False),
+    "a model of an unhealthy card alone": ({"card-uuid": "GPU-1"}, 2, False),
     "a model too small for it": ({"card-model": "1080 Ti"}, 12, False),
     "not the only card that is large enough": ({"card-model-not": "T4"}, 12, False),
     "a whole card": ({"split": "whole"}, 14, True),
@@ -138,7 +141,7 @@ def test_a_pod_whose_wish_the_node_cannot_grant_is_not_stuck(
     """A pod is not stuck if the node cannot grant its wish: its replacement would be turned away for the same wish."""
     asking = pod(units, annotations={f"gpushare.aliyun.com/{key}": value for key, value in wishes.items()})
 
-    assert bool(stuck_pods([asking], node(T4, SICK_T4, GTX), {})) is is_stuck
+    assert bool(stuck_pods([asking], node(T4, UNHEALTHY_T4, GTX), {})) is is_stuck
 
 
 def test_a_pod_without_slots_is_not_stuck_in_slots_mode() -> None:

@@ -134,14 +134,14 @@ def test_a_node_with_other_cards_shows_both_lists(
     assert on.listed(nodes=listed)[1] == []
 
 
-def test_a_missing_node_is_found_with_its_sick_card() -> None:
+def test_a_missing_node_is_found_with_its_unhealthy_card() -> None:
     """The list has no health of cards, but the ConfigMap has."""
     on = Stage()
     on.book.remove_node("n")
     on.book.set_unhealthy("n", frozenset({1}))
 
     assert [one for one, _ in on.listed()[1]] == [
-        Difference("node_missing", "", "n", "n", 28, "not there", "0=14+1=14(sick)")
+        Difference("node_missing", "", "n", "n", 28, "not there", "0=14+1=14(unhealthy)")
     ]
 
 
@@ -303,7 +303,7 @@ def test_a_node_is_put_right_unless_it_had_an_event() -> None:
     assert (found.kind, found.units, on.used()) == ("node_missing", 42, [0, 0, 0])
 
 
-def test_cards_that_were_declared_sick_are_no_drift() -> None:
+def test_cards_that_were_declared_unhealthy_are_no_drift() -> None:
     """The list does not know of the ConfigMap."""
     on = Stage()
     on.book.set_unhealthy("n", frozenset({0}))

@@ -233,7 +233,7 @@ def test_bookings_outlive_the_node_object(book: Book) -> None:
     assert book.snapshot().nodes["n"].largest_free == 37
 
 
-def test_a_card_declared_sick_is_not_free_and_comes_back(book: Book) -> None:
+def test_a_card_declared_unhealthy_is_not_free_and_comes_back(book: Book) -> None:
     """The ConfigMap of the contract; an empty one ends it."""
     book.set_unhealthy("n", frozenset({0}))
     assert [device.free for device in book.snapshot().nodes["n"].devices] == [0, 14]

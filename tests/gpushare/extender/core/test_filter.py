@@ -23,20 +23,20 @@ from tests.counted import steps_of
 FULL = lay_out("full", (Device(0, 14, 10), Device(1, 14, 9)), [])
 FREE = lay_out("free", (Device(0, 14),), [])
 SMALL = lay_out("small", (Device(0, 4),), [])
-SICK = lay_out("sick", (Device(0, 14, healthy=False),), [])
+UNHEALTHY = lay_out("unhealthy", (Device(0, 14, healthy=False),), [])
 PLAIN = lay_out("plain", (), [])
-CLUSTER = Snapshot({node.name: node for node in (FULL, FREE, SMALL, SICK, PLAIN)})
+CLUSTER = Snapshot({node.name: node for node in (FULL, FREE, SMALL, UNHEALTHY, PLAIN)})
 
 
 @pytest.mark.promise("EXT-007")
 def test_what_eviction_cannot_cure_is_unresolvable() -> None:
     """No large enough card, no healthy card, no card, no node: preemption must not kill pods there, as it may on a full node."""
-    result = filter_nodes(Question(Request(6)), ["small", "full", "sick", "plain", "free", "gone"], CLUSTER)
+    result = filter_nodes(Question(Request(6)), ["small", "full", "unhealthy", "plain", "free", "gone"], CLUSTER)
 
     assert (result.fitting, result.failed) == (["free"], {wire.REASON_NO_CARD_FITS: ["full"]})
     assert result.unresolvable == {
         wire.REASON_NO_CARD_LARGE_ENOUGH: ["small"],
-        wire.REASON_ALL_CARDS_UNHEALTHY: ["sick"],
+        wire.REASON_ALL_CARDS_UNHEALTHY: ["unhealthy"],
         wire.REASON_NOT_A_GPU_NODE: ["plain"],
         wire.REASON_UNKNOWN_NODE: ["gone"],
     }
@@ -48,7 +48,7 @@ def test_a_pod_that_asks_for_nothing_fits_everywhere() -> None:
     assert filter_nodes(Question(Request(0)), ["plain", "gone", "free"], CLUSTER).fitting == ["plain", "gone", "free"]
 
 
-ASKED = st.lists(st.sampled_from(["full", "free", "small", "sick", "plain", "gone"]), max_size=12)
+ASKED = st.lists(st.sampled_from(["full", "free", "small", "unhealthy", "plain", "gone"]), max_size=12)
 
 
 @pytest.mark.promise("EXT-004", "EXT-006")
@@ -151,7 +151,7 @@ def test_pod_with_senseless_annotations_is_refused_everywhere() -> None:
     [
         (FilterResult(["a"], {"full": ["b"]}, {"small": ["c"]}), ""),
         (FilterResult([], {"full": ["b"], "no slot": ["d"]}, {"small": ["c"]}), "full"),
-        (FilterResult([], {}, {"small": ["c"], "sick": ["e"]}), "small"),
+        (FilterResult([], {}, {"small": ["c"], "unhealthy": ["e"]}), "small"),
         (FilterResult([], {}, {}), ""),
     ],
 )

@@ -125,14 +125,14 @@ def test_overuse_on_a_node_is_a_change_of_its_row(page: Page) -> None:
     assert [row[5] for row in page.at(102)["nodes"]] == [[]]
 
 
-def test_the_document_has_why_cards_are_sick(page: Page) -> None:
-    """By node and card, as the node published it; none is sick at first."""
+def test_the_document_has_why_cards_are_unhealthy(page: Page) -> None:
+    """By node and card, as the node published it; none is unhealthy at first."""
     page.at()
     assert page.whole()["reasons"] == {}
     cards = (CardFacts(0, "GPU-0", "", 14336, 14), CardFacts(1, "GPU-1", "", 14336, 14, healthy=False, reason="Xid 48"))
-    sick = node("n")
-    sick.metadata.annotations = {"aliyun.com/gpushare-cards": encode_cards(NodeCards(1, "ids", "GiB", "", cards))}
-    page.book.set_node(sick)
+    unhealthy = node("n")
+    unhealthy.metadata.annotations = {"aliyun.com/gpushare-cards": encode_cards(NodeCards(1, "ids", "GiB", "", cards))}
+    page.book.set_node(unhealthy)
 
     assert page.at(101)["reasons"] == page.whole()["reasons"] == {"n": {"1": "Xid 48"}}
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpushare.extender.core import page_rows as module
-from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, OVERUSED, SICK, Card, Overuser, Row, Rows, Sums
+from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, OVERUSED, UNHEALTHY, Card, Overuser, Row, Rows, Sums
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
 from gpushare.model.overuse import CardOveruse
 
@@ -57,29 +57,29 @@ def test_models_that_are_gone_are_forgotten() -> None:
     ("device", "marks", "free"),
     [
         (Device(0, 14, 4), 0, 10),
-        (Device(0, 14, 4, healthy=False), SICK, 0),
+        (Device(0, 14, 4, healthy=False), UNHEALTHY, 0),
         (Device(0, 14, 15), OVER_BOOKED, 0),
         (Device(0, 14, 14), 0, 0),
-        (Device(0, 14, 15, healthy=False), SICK + OVER_BOOKED, 0),
+        (Device(0, 14, 15, healthy=False), UNHEALTHY + OVER_BOOKED, 0),
         (Device(0, 14, 4, slots=2, slots_used=2), NO_SLOT, 0),
-        (Device(0, 14, 4, healthy=False, slots=2, slots_used=2), SICK + NO_SLOT, 0),
+        (Device(0, 14, 4, healthy=False, slots=2, slots_used=2), UNHEALTHY + NO_SLOT, 0),
         (Device(0, 14, 4, slots=2, slots_used=1), 0, 10),
     ],
 )
-def test_sick_over_booked_and_slotless_cards_are_marked(device: Device, marks: int, free: int) -> None:
-    """A pod can get nothing of a card that is sick, full or without a slot."""
+def test_unhealthy_over_booked_and_slotless_cards_are_marked(device: Device, marks: int, free: int) -> None:
+    """A pod can get nothing of a card that is unhealthy, full or without a slot."""
     (entry,) = followed(node("n", device)).entries()
     (card,) = entry.row.each_card()
 
     assert (card.marks, card.free) == (marks, free)
-    assert entry.needs_attention is bool(marks & (SICK | OVER_BOOKED))
+    assert entry.needs_attention is bool(marks & (UNHEALTHY | OVER_BOOKED))
 
 
-def test_a_sick_card_has_the_reason_that_its_node_published() -> None:
-    """By node and card; a healthy card has none, whatever is published, and a node that is well is not there."""
-    sick = Device(1, 14, healthy=False, reason="Xid 48")
+def test_an_unhealthy_card_has_the_reason_that_its_node_published() -> None:
+    """By node and card; a healthy card has none, whatever is published, and a node that is healthy is not there."""
+    unhealthy = Device(1, 14, healthy=False, reason="Xid 48")
     rows = followed(
-        node("n", Device(0, 14, reason="old"), sick, Device(2, 14, healthy=False)), node("m", Device(0, 14))
+        node("n", Device(0, 14, reason="old"), unhealthy, Device(2, 14, healthy=False)), node("m", Device(0, 14))
     )
     assert Rows().reasons == {}
     assert rows.reasons == {"n": {1: "Xid 48"}}
@@ -118,7 +118,7 @@ def test_sums_are_in_mib_whatever_the_units_are() -> None:
         total=28 * 1024 + 30000 + 8 * 256,
         largest=14000,
         largest_on="b",
-        sick=1,
+        unhealthy=1,
         over_booked=2,
     )
     assert followed(small).sums[5:7] == (0, "")

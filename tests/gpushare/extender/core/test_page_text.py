@@ -26,7 +26,9 @@ T4, P4 = "Tesla T4", "Tesla P4"
 NODES = (
     lay_out("big-1", (Device(0, 40, 10, model=P4, unit_mib=1024),), []),
     lay_out("full-1", (Device(0, 14, 14, model=T4, unit_mib=1024),), []),
-    lay_out("sick-1", (Device(0, 14, 2, healthy=False, model=T4, reason="Xid <48>"), Device(1, 14, 13, model=T4)), []),
+    lay_out(
+        "unhealthy-1", (Device(0, 14, 2, healthy=False, model=T4, reason="Xid <48>"), Device(1, 14, 13, model=T4)), []
+    ),
     lay_out("odd-1", (Device(0, 14, 20, model=T4),), [Booking("u", "ns", "p", 3, ())], "too new"),
 )
 
@@ -88,17 +90,17 @@ def test_a_link_leads_to_another_page_of_the_same(view: View, page: int) -> None
 @pytest.mark.parametrize(
     ("view", "names"),
     [
-        (View(), ["big-1", "full-1", "sick-1", "odd-1"]),
+        (View(), ["big-1", "full-1", "unhealthy-1", "odd-1"]),
         (View("I-1"), []),
         (View("FULL"), ["full-1"]),
         (View("p4"), ["big-1"]),
-        (View("t4 sick"), ["sick-1"]),
+        (View("t4 unhealthy"), ["unhealthy-1"]),
         (View("t4 big"), []),
-        (View(show="attention"), ["sick-1", "odd-1"]),
-        (View(show="free"), ["big-1", "sick-1"]),
+        (View(show="attention"), ["unhealthy-1", "odd-1"]),
+        (View(show="free"), ["big-1", "unhealthy-1"]),
         (View(show="full"), ["full-1", "odd-1"]),
-        (View(sort="free"), ["big-1", "sick-1", "full-1", "odd-1"]),
-        (View(sort="booked"), ["odd-1", "full-1", "sick-1", "big-1"]),
+        (View(sort="free"), ["big-1", "unhealthy-1", "full-1", "odd-1"]),
+        (View(sort="booked"), ["odd-1", "full-1", "unhealthy-1", "big-1"]),
         (View("t4", "full", "booked"), ["odd-1", "full-1"]),
     ],
 )
@@ -156,15 +158,17 @@ def test_classes_and_links_are_those_of_the_script() -> None:
 
 
 def test_the_list_of_trouble_names_card_and_mark() -> None:
-    """In one line for each node, with why a card is sick; a link finds the rest."""
+    """In one line for each node, with why a card is unhealthy; a link finds the rest."""
     assert texts(fragments(shown(*NODES), View())["attention"]) == [
-        "sick-1", "card 0: ✕ sick: Xid <48>", "odd-1", "card 0: ▲ over-booked; too new; 3 units of pods on no card of it",
+        "unhealthy-1", "card 0: ✕ unhealthy: Xid <48>", "odd-1", "card 0: ▲ over-booked; too new; 3 units of pods on no card of it",
     ]  # fmt: skip
     for more in (0, 2):
         many = shown(*(lay_out(f"n{number}", (Device(0, 1, 2),), []) for number in range(module.MOST_MARKED + more)))
         found = texts(fragments(many, View())["attention"])
         assert found[2 * module.MOST_MARKED - 1 :] == ["card 0: ▲ over-booked", "2 more nodes"][: 1 + (more > 0)]
-    assert texts(fragments(shown(*NODES[:2]), View())["attention"]) == ["Every card is well, and none is over-booked."]
+    assert texts(fragments(shown(*NODES[:2]), View())["attention"]) == [
+        "Every card is healthy, and none is over-booked."
+    ]
 
 
 def test_many_nodes_come_in_pages() -> None:

@@ -40,7 +40,7 @@ def pod(name: str, **annotations: str) -> dict[str, Any]:
 
 
 def declared(gpus: str, version: str = "2") -> dict[str, Any]:
-    """The ConfigMap that declares cards of the node sick."""
+    """The ConfigMap that declares cards of the node unhealthy."""
     return {"metadata": {"name": "unhealthy-gpu-n", "resourceVersion": version}, "data": {"gpus": gpus}}
 
 

@@ -30,11 +30,13 @@ PAGE = "/gpushare-scheduler/ui"
 Document = dict[str, Any]
 
 
-def cards_node(name: str, *units: int, sick: tuple[int, ...] = (), model: str = "Tesla T4", reason: str = "") -> Node:
+def cards_node(
+    name: str, *units: int, unhealthy: tuple[int, ...] = (), model: str = "Tesla T4", reason: str = ""
+) -> Node:
     """A node of our plugin, with cards of these units."""
     cards = [
         {"index": at, "uuid": f"GPU-{name}-{at}", "model": model, "mib": size * 1024, "units": size, "slots": 0,
-         "healthy": at not in sick, "reason": reason if at in sick else "", "numa": 0}
+         "healthy": at not in unhealthy, "reason": reason if at in unhealthy else "", "numa": 0}
         for at, size in enumerate(units)
     ]  # fmt: skip
     described = json.dumps({"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": cards})
@@ -73,7 +75,7 @@ class Extender:
 
 @contextlib.asynccontextmanager
 async def extender(*, has_page: bool = True, api: StubApi | None = None) -> AsyncIterator[Extender]:
-    """Two nodes: n1 with two healthy cards of 14 units, and n2 with a sick card."""
+    """Two nodes: n1 with two healthy cards of 14 units, and n2 with an unhealthy card."""
     async with serve(api or StubApi()) as address, http_pool(address) as to_api:
         book, filter_cache = Book(), FilterCache()
         binder = Binder(ApiClient(to_api), book, clock_ns=time.time_ns, monotonic=time.monotonic)
@@ -86,7 +88,7 @@ async def extender(*, has_page: bool = True, api: StubApi | None = None) -> Asyn
         )  # fmt: skip
         one = Extender(book, verbs, page)
         book.set_node(cards_node("n1", 14, 14))
-        book.set_node(cards_node("n2", 10, sick=(0,), model="Tesla P4"))
+        book.set_node(cards_node("n2", 10, unhealthy=(0,), model="Tesla P4"))
         one.routes = Routes(book, verbs, lambda: one.ready, page if has_page else None)
         async with edge(one.routes) as one.url, plain_http(one.url) as one.http:
             live = asyncio.create_task(page.run())

@@ -110,7 +110,7 @@ async def test_a_new_pod_appears_without_a_reload(tmp_path: Path) -> None:
         assert await shown.evaluate("window.before") is True
 
 
-async def test_sick_and_over_booked_cards_are_marked(tmp_path: Path) -> None:
+async def test_unhealthy_and_over_booked_cards_are_marked(tmp_path: Path) -> None:
     """By text in the table and in the list, by a shape in the map; the marks go with their reason."""
     # JavaScript: is there a pixel of this colour within the square of a card on the map?
     has = """(name => (color => { draw(); const pen = document.getElementById('map').getContext('2d');
@@ -123,17 +123,17 @@ async def test_sick_and_over_booked_cards_are_marked(tmp_path: Path) -> None:
           return false; }; })(getComputedStyle(document.documentElement).getPropertyValue('--' + name)))"""
     async with extender() as one, opened(one, tmp_path) as shown:
         one.run_pod("over", 20, "n1", 0)
-        await becomes(shown, CARDS, {"n1": ["0: 20/14 ▲ over-booked", "1: 0/14"], "n2": ["0: 0/10 ✕ sick"]})
-        assert (await text(shown, "#attention")).splitlines() == ["n1 card 0: ▲ over-booked", "n2 card 0: ✕ sick"]
+        await becomes(shown, CARDS, {"n1": ["0: 20/14 ▲ over-booked", "1: 0/14"], "n2": ["0: 0/10 ✕ unhealthy"]})
+        assert (await text(shown, "#attention")).splitlines() == ["n1 card 0: ▲ over-booked", "n2 card 0: ✕ unhealthy"]
         places = [("n1", 0), ("n1", 1), ("n2", 0)]
-        for colour, expected in (("mark", [True, False, False]), ("sick", [False, False, True])):
+        for colour, expected in (("mark", [True, False, False]), ("unhealthy", [False, False, True])):
             assert [await shown.evaluate(f"{has}('{colour}')('{node}', {card})") for node, card in places] == expected
-        assert "1 sick and 1 over-booked" in await shown.evaluate(
+        assert "1 unhealthy and 1 over-booked" in await shown.evaluate(
             "document.getElementById('map').getAttribute('aria-label')"
         )
 
-        one.book.set_node(cards_node("n2", 10, sick=(0,), reason="lost"))
-        await becomes(shown, "document.getElementById('attention').innerText.includes('✕ sick: lost')", True)
+        one.book.set_node(cards_node("n2", 10, unhealthy=(0,), reason="lost"))
+        await becomes(shown, "document.getElementById('attention').innerText.includes('✕ unhealthy: lost')", True)
 
         one.book.set_node(cards_node("n2", 10))
         await becomes(shown, f"({CARDS}).n2", ["0: 0/10"])
@@ -149,12 +149,12 @@ async def test_a_pod_that_overuses_is_named(tmp_path: Path) -> None:
         one.book.set_node(overused)
         line = "card 1: default/greedy uses 1253 MiB and booked 1024 MiB"
         async with opened(one, tmp_path) as shown:
-            assert (await text(shown, "#attention")).splitlines() == [f"n1 {line}", "n2 card 0: ✕ sick"]
+            assert (await text(shown, "#attention")).splitlines() == [f"n1 {line}", "n2 card 0: ✕ unhealthy"]
             assert line in await text(shown, "#rows th")
             assert (await shown.evaluate(CARDS))["n1"] == ["0: 0/14", "1: 1/14 ▲ overused"]
             one.book.set_node(cards_node("n1", 14, 14))
             await becomes(shown, f"({CARDS}).n1", ["0: 0/14", "1: 1/14"])
-            assert await text(shown, "#attention") == "n2 card 0: ✕ sick"
+            assert await text(shown, "#attention") == "n2 card 0: ✕ unhealthy"
 
 
 async def test_search_and_filters_are_in_the_address(tmp_path: Path) -> None:

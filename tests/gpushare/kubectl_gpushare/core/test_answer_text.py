@@ -65,10 +65,10 @@ def test_a_waiting_pod() -> None:
 
 def test_an_unhealthy_card_says_so_before_the_rule() -> None:
     """Its node is short in sum because of it; another rule stands behind it, and alone on the healthy cards."""
-    short = {**node(sick="lost"), "status": {"capacity": node()["status"]["capacity"]}}
+    short = {**node(unhealthy="lost"), "status": {"capacity": node()["status"]["capacity"]}}
     short["status"]["allocatable"] = node()["status"]["allocatable"] | {"aliyun.com/gpu-mem": "14"}
     of_sum = text_of(pod(), short, pod("f", 12, "a", 1))
-    text = text_of(pod(limits={"cpu": "9"}), node(sick="lost", spec={"unschedulable": True}))
+    text = text_of(pod(limits={"cpu": "9"}), node(unhealthy="lost", spec={"unschedulable": True}))
 
     assert "4        Insufficient aliyun.com/gpu-mem   team/f (12)\n" in of_sum
     assert "4        unhealthy                         -\n" in of_sum

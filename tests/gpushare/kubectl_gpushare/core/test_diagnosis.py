@@ -129,11 +129,11 @@ def test_programs_that_run_without_objects_are_no_fault() -> None:
 
 def test_an_extender_that_cannot_be_reached_is_a_fault() -> None:
     """It is scaled to none, or no ready pod is behind its Service; without a Service none is needed."""
-    well = with_condition(node(labels=LABEL | {"kubernetes.io/os": "linux"}), "True")
+    healthy = with_condition(node(labels=LABEL | {"kubernetes.io/os": "linux"}), "True")
     none = Installation({"spec": {"replicas": 0}, "status": {}}, PLUGIN, 0)
-    behind = [found(well, installed=Installation(EXTENDER, PLUGIN, backends)) for backends in (None, 0)]
+    behind = [found(healthy, installed=Installation(EXTENDER, PLUGIN, backends)) for backends in (None, 0)]
 
-    assert found(well, installed=none) == [
+    assert found(healthy, installed=none) == [
         (
             "deployment gpushare-schd-extender is scaled to 0: no pod that waits gets a card",
             "kubectl -n kube-system scale deployment/gpushare-schd-extender --replicas=1",
@@ -175,13 +175,13 @@ def test_a_label_that_a_node_with_cards_lacks_is_a_fault() -> None:
 
 def test_cards_that_a_node_does_not_offer_are_a_fault() -> None:
     """The kubelet offers none for minutes after the device plugin is gone. Unhealthy cards are no such fault."""
-    there, sick = node(), node("s", 14, sick="lost")
-    for one in (there, sick):
+    there, unhealthy = node(), node("s", 14, unhealthy="lost")
+    for one in (there, unhealthy):
         one["status"]["allocatable"] = one["status"]["allocatable"] | {"aliyun.com/gpu-mem": "0"}
     plugin = pod("plugin-x", 0, "a")
     plugin["metadata"]["labels"] = {"app.kubernetes.io/component": "device-plugin"}
 
-    assert found(there, sick, node("well"), plugin) == [
+    assert found(there, unhealthy, node("healthy"), plugin) == [
         (
             "node a has cards and offers none of them: its device plugin is away or waits",
             "kubectl gpushare events node/a; kubectl -n team logs plugin-x",
@@ -193,15 +193,19 @@ def test_cards_that_a_node_does_not_offer_are_a_fault() -> None:
     ("status", "heartbeat", "whats"),
     [
         ("True", "1970-01-01T00:00:00Z", []),
-        ("False", "1970-01-01T00:00:00Z", ["node a: GPUShareHealthy is False (CardsSick): card 0 is sick"]),
-        ("Unknown", "1970-01-01T00:00:00Z", ["node a: GPUShareHealthy is Unknown (CardsSick): card 0 is sick"]),
+        ("False", "1970-01-01T00:00:00Z", ["node a: GPUShareHealthy is False (CardsUnhealthy): card 0 is unhealthy"]),
+        (
+            "Unknown",
+            "1970-01-01T00:00:00Z",
+            ["node a: GPUShareHealthy is Unknown (CardsUnhealthy): card 0 is unhealthy"],
+        ),
         ("True", "1969-12-31T00:00:00Z", [STALE]),
         ("True", None, [STALE]),
     ],
 )
 def test_condition_of_a_node_is_a_fault(status: str, heartbeat: str | None, whats: list[str]) -> None:
     """One that is not True, or that its plugin has left behind."""
-    item = with_condition(node(), status, heartbeat, reason="CardsSick", message="card 0 is sick")
+    item = with_condition(node(), status, heartbeat, reason="CardsUnhealthy", message="card 0 is unhealthy")
 
     card, other = (f"node {name}: card 0 (Tesla T4, GPU-0) gets no pods: Xid 79" for name in ("a", "b"))
     every = found({"metadata": {"name": "without"}}, item, findings=(card, other))

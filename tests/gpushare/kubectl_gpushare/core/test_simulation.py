@@ -53,8 +53,8 @@ def fill(state: ClusterState, asked: Subject, chance: random.Random) -> int:
 CARDS = st.lists(st.integers(1, 16), min_size=1, max_size=4)
 NODES = st.lists(
     st.builds(
-        lambda units, sick, model, cpu, cordoned: {
-            "units": units, "sick": sick, "model": model, "amounts": {"cpu": cpu}, "spec": {"unschedulable": cordoned},
+        lambda units, unhealthy, model, cpu, cordoned: {
+            "units": units, "unhealthy": unhealthy, "model": model, "amounts": {"cpu": cpu}, "spec": {"unschedulable": cordoned},
         },
         CARDS,
         st.sampled_from(["", "", "lost"]),
@@ -292,7 +292,7 @@ def of_the_original(offered: int) -> Object:
 @pytest.mark.parametrize(
     ("objects", "largest"),
     [
-        ((node(sick="lost"), pod("f", 12, "a", 1)), 14),
+        ((node(unhealthy="lost"), pod("f", 12, "a", 1)), 14),
         ((of_the_original(14), pod("f", 12, "a", 0)), 2),
         ((of_the_original(14), pod("f", 14, "a", 0)), 0),
         ((of_the_original(28), pod("f", 12, "a", 0)), 14),

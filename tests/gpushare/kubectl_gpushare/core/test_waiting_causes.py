@@ -42,14 +42,18 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "full": ({kinds.FULL}, pod(), (node(), pod("f1", 13, "a", 0), pod("f2", 13, "a", 1))),
     "fragmented": ({kinds.FRAGMENTED, kinds.NO_PREEMPTION}, pod(priority=5), (node(), *FULL)),
     "fragmented, of equal priority": ({kinds.FRAGMENTED}, pod(), (node(), *FULL)),
-    "sick": ({kinds.SICK}, pod(), (node("a", 14, sick="lost"),)),
-    "sick, in slots mode": (
-        {kinds.SICK},
+    "unhealthy": ({kinds.UNHEALTHY}, pod(), (node("a", 14, unhealthy="lost"),)),
+    "unhealthy, in slots mode": (
+        {kinds.UNHEALTHY},
         pod(limits={"aliyun.com/gpu-slot": "1"}),
-        (unoffered(node("a", 15_079, slots=8, sick="lost"), "aliyun.com/gpu-slot"),),
+        (unoffered(node("a", 15_079, slots=8, unhealthy="lost"), "aliyun.com/gpu-slot"),),
     ),
-    "one card full and one sick": ({kinds.FULL, kinds.SICK}, pod(), (node(sick="lost"), pod("f", 12, "a", 0))),
-    "sick and full": ({kinds.SICK}, pod(), (node("a", 14, sick="lost"), pod("f", 12, "a", 0))),
+    "one card full and one unhealthy": (
+        {kinds.FULL, kinds.UNHEALTHY},
+        pod(),
+        (node(unhealthy="lost"), pod("f", 12, "a", 0)),
+    ),
+    "unhealthy and full": ({kinds.UNHEALTHY}, pod(), (node("a", 14, unhealthy="lost"), pod("f", 12, "a", 0))),
     "no such model": ({kinds.NO_SUCH_CARD}, pod(wishes={"card-model": "A100"}), (node(),)),
     "bad wish": ({kinds.BAD_WISH}, pod(wishes={"card-modle": "A100"}), (node(),)),
     "slot missing": ({kinds.SLOT_MISSING}, pod(), (node("a", 15_079, slots=8),)),
@@ -94,7 +98,7 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "no plugin, and a taint": ({kinds.TAINT}, pod(), (unoffered(node(spec=TAINTED), "aliyun.com/gpu-mem"),)),
     "room": ({kinds.HAS_ROOM}, pod(), (node(),)),
     "room beside a node without cards": ({kinds.HAS_ROOM}, pod(), ({"metadata": {"name": "0"}, "spec": {}}, node())),
-    "no card is asked for": ({kinds.HAS_ROOM}, pod(units=0), (node("a", 14, sick="lost"),)),
+    "no card is asked for": ({kinds.HAS_ROOM}, pod(units=0), (node("a", 14, unhealthy="lost"),)),
     "a pod of all of a card": ({kinds.FRAGMENTED, kinds.NO_PREEMPTION}, pod(units=14, priority=5), (node(), *SMALL)),
     "another model would have room": (
         {kinds.NO_SUCH_CARD},
@@ -106,21 +110,21 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
         pod(priority=5, wishes={"card-uuid": "GPU-0"}),
         (node(), pod("f", 12, "a", 0, priority=9), pod("g", 12, "a", 1)),
     ),
-    "only a card that is sick": (
+    "only a card that is unhealthy": (
         {kinds.FRAGMENTED},
         pod(units=3, priority=5),
         (
-            node("a", 14, 14, 14, sick="lost"),
+            node("a", 14, 14, 14, unhealthy="lost"),
             pod("f", 12, "a", 0, priority=9),
             pod("g", 12, "a", 1, priority=9),
             pod("h", 12, "a", 2) | {"status": LINGERS},
         ),
     ),
-    "sick, as large as the pod": ({kinds.SICK}, pod(units=14), (node("a", 14, sick="lost"),)),
-    "the card of the group is sick": (
-        {kinds.SICK},
+    "unhealthy, as large as the pod": ({kinds.UNHEALTHY}, pod(units=14), (node("a", 14, unhealthy="lost"),)),
+    "the card of the group is unhealthy": (
+        {kinds.UNHEALTHY},
         pod(wishes={"same-card": "g"}),
-        (node(sick="lost"), pod("f", 2, "a", 1, wishes={"same-card": "g"})),
+        (node(unhealthy="lost"), pod("f", 2, "a", 1, wishes={"same-card": "g"})),
     ),
     "no shared cards": ({kinds.NOT_SHARED}, pod(), ({"metadata": {"name": "n"}, "spec": {}},)),
     "no nodes are seen": (set(), pod(), ()),
@@ -254,30 +258,30 @@ def test_a_state_of_a_node_has_its_reason() -> None:
     assert causes(pod(), full)[kinds.NODE_STATE]["message"] == "node a is DiskPressure (KubeletHasDiskPressure: full)"
 
 
-def test_a_sick_card_is_named_with_its_reason() -> None:
+def test_an_unhealthy_card_is_named_with_its_reason() -> None:
     """The reason is the plugin's; a ConfigMap gives none. A card of another model, or out of the group, is not named."""
-    lost = causes(pod(), node("a", 14, sick="lost"))
-    declared = causes(pod(), node("a", 14), sick={"unhealthy-gpu-a": "0", "other": "0"})
+    lost = causes(pod(), node("a", 14, unhealthy="lost"))
+    declared = causes(pod(), node("a", 14), unhealthy={"unhealthy-gpu-a": "0", "other": "0"})
     group = {"same-card": "g"}
-    others = causes(pod(wishes=group), node(sick="lost"), pod("f", 12, "a", 0, wishes=group))
+    others = causes(pod(wishes=group), node(unhealthy="lost"), pod("f", 12, "a", 0, wishes=group))
 
-    for whole in (causes(pod(units=14), node("a", 14, sick="lost")), lost):
-        assert whole[kinds.SICK]["message"] == "node a: card 0: lost"
-    sick_group = causes(pod(wishes=group), node(sick="lost"), pod("f", 2, "a", 1, wishes=group))
-    assert sick_group[kinds.SICK]["message"] == "node a: card 1: lost"
-    assert declared[kinds.SICK]["message"] == "node a: card 0: declared sick"
+    for whole in (causes(pod(units=14), node("a", 14, unhealthy="lost")), lost):
+        assert whole[kinds.UNHEALTHY]["message"] == "node a: card 0: lost"
+    unhealthy_group = causes(pod(wishes=group), node(unhealthy="lost"), pod("f", 2, "a", 1, wishes=group))
+    assert unhealthy_group[kinds.UNHEALTHY]["message"] == "node a: card 1: lost"
+    assert declared[kinds.UNHEALTHY]["message"] == "node a: card 0: declared unhealthy"
     assert set(others) == {kinds.GROUP_FULL}
 
 
-def test_a_sick_card_that_is_full_is_not_named() -> None:
+def test_an_unhealthy_card_that_is_full_is_not_named() -> None:
     """Well again, it would not hold the pod; a card of the original's plugin has no reason."""
-    full = causes(pod(), node("a", 14, sick="lost"), pod("f", 12, "a", 0))
+    full = causes(pod(), node("a", 14, unhealthy="lost"), pod("f", 12, "a", 0))
     plain = node("a", 14)
     del plain["metadata"]["annotations"]
-    declared = causes(pod(), plain, sick={"unhealthy-gpu-a": "0"})
+    declared = causes(pod(), plain, unhealthy={"unhealthy-gpu-a": "0"})
 
-    assert full[kinds.SICK]["message"] == wire.REASON_ALL_CARDS_UNHEALTHY
-    assert declared[kinds.SICK]["message"] == "node a: card 0: declared sick"
+    assert full[kinds.UNHEALTHY]["message"] == wire.REASON_ALL_CARDS_UNHEALTHY
+    assert declared[kinds.UNHEALTHY]["message"] == "node a: card 0: declared unhealthy"
 
 
 def test_messages_of_a_kind_stand_beside_each_other() -> None:
@@ -317,8 +321,8 @@ def test_a_report_may_have_no_text(conditions: list[Object], events: tuple[Event
     assert [one["message"] for one in answer["events"]] == [""] * len(events)
 
 
-def test_a_node_of_a_newer_plugin_is_no_sick_one() -> None:
-    """Its cards are shown as sick, and the reason is another."""
+def test_a_node_of_a_newer_plugin_is_no_unhealthy_one() -> None:
+    """Its cards are shown as unhealthy, and the reason is another."""
     newer = node("a", 14)
     annotations = newer["metadata"]["annotations"]
     annotations["aliyun.com/gpushare-cards"] = annotations["aliyun.com/gpushare-cards"].replace('"v": 1', '"v": 2')
@@ -401,7 +405,7 @@ def test_a_refusal_by_the_sum_of_a_node_names_the_pods(
         "status": {"conditions": report(f"0/1 nodes are available: 1 Insufficient aliyun.com/gpu-{resource}.")}
     }
     declared = {"unhealthy-gpu-a": "1"} if lost == 12 else {}
-    answer = explain_pod(subject(reported), cluster(*objects, sick=declared), ())
+    answer = explain_pod(subject(reported), cluster(*objects, unhealthy=declared), ())
     shown = [card for card in answer["nodes"][0]["cards"] if not card["reason"]]
 
     assert [(one["kind"], one["message"]) for one in answer["causes"]] == [(kinds.IN_SUM, text)]
@@ -430,7 +434,9 @@ def test_each_sum_that_is_too_small_is_named() -> None:
 def test_a_slot_alone_is_named_as_such() -> None:
     """The extender refuses it in slots mode, and no node of the other modes need offer slots."""
     alone = pod(units=0, limits=SLOT)
-    found = [causes(alone, one) for one in (node("a", 15_079, slots=8, sick="lost"), node(), node("a", amounts=SLOT))]
+    found = [
+        causes(alone, one) for one in (node("a", 15_079, slots=8, unhealthy="lost"), node(), node("a", amounts=SLOT))
+    ]
 
     assert [{*one} for one in found] == [{kinds.SLOT_MISSING}, {kinds.SLOT_MISSING}, {kinds.HAS_ROOM}]
     assert "aliyun.com/gpu-slot alone" in found[0][kinds.SLOT_MISSING]["means"]

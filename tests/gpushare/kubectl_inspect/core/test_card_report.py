@@ -39,13 +39,13 @@ def pod(name: str, units: str, annotations: dict[str, str] | None = None, **chan
     return msgspec.json.decode(json.dumps(document), type=Pod)
 
 
-def cards(*units: int, unit: str = "GiB", slots: int = 0, sick: dict[int, str] | None = None) -> dict[str, str]:
-    """The node annotation; in slots mode if the cards have slots. ``sick`` cards have a reason."""
+def cards(*units: int, unit: str = "GiB", slots: int = 0, unhealthy: dict[int, str] | None = None) -> dict[str, str]:
+    """The node annotation; in slots mode if the cards have slots. ``unhealthy`` cards have a reason."""
     listed = [
         {"index": n, "uuid": f"GPU-{n}", "model": "T4", "mib": 0, "units": size, "slots": slots}
         for n, size in enumerate(units)
     ]
-    for n, reason in (sick or {}).items():
+    for n, reason in (unhealthy or {}).items():
         listed[n] |= {"healthy": False, "reason": reason}
     found = {"v": 1, "mode": "slots" if slots else "ids", "unit": unit, "boot": "b", "cards": listed}
     return {"aliyun.com/gpushare-cards": json.dumps(found)}
@@ -67,19 +67,19 @@ def on(index: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_lost_or_sick_card_is_reported(count: int) -> None:
+def test_a_lost_or_unhealthy_card_is_reported(count: int) -> None:
     """One warning for each, with its reason; the card keeps its size in the table."""
-    sick = dict(enumerate(("lost", "")[:count]))
-    ((report,), problems) = build([node(annotations=cards(14, 14, sick=sick))], [])
+    unhealthy = dict(enumerate(("lost", "")[:count]))
+    ((report,), problems) = build([node(annotations=cards(14, 14, unhealthy=unhealthy))], [])
 
     assert [device.total for device in report.info.devices] == [14, 14]
     expected = ["card 0 (T4, GPU-0) gets no pods: lost", "card 1 (T4, GPU-1) gets no pods: it is unhealthy"]
     assert problems == tuple(f"node n: {text}" for text in expected[:count])
 
 
-def test_a_sick_card_of_a_node_without_units_is_reported() -> None:
+def test_an_unhealthy_card_of_a_node_without_units_is_reported() -> None:
     """The node is in no table, because no card of it has a unit to share."""
-    asked = node(units="0", count="1", annotations=cards(0, sick={0: "lost"}))
+    asked = node(units="0", count="1", annotations=cards(0, unhealthy={0: "lost"}))
 
     assert build([asked], []) == ((), ("node n: card 0 (T4, GPU-0) gets no pods: lost",))
 

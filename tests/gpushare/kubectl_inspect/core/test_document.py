@@ -51,9 +51,9 @@ def test_everything_of_a_node_is_in_the_document(form: str) -> None:
     assert found["warnings"] == []
 
 
-def test_a_sick_card_has_nothing_free_and_a_reason() -> None:
+def test_an_unhealthy_card_has_nothing_free_and_a_reason() -> None:
     """The table shows such a card as free; the document does not, and its warning is the table's."""
-    found = document(JSON, "28", cards(14, 14, sick={1: "Xid 79"}))
+    found = document(JSON, "28", cards(14, 14, unhealthy={1: "Xid 79"}))
     card = found["nodes"][0]["cards"][1]
 
     assert (card["total"], card["free"], card["healthy"], card["reason"]) == (14, 0, False, "Xid 79")

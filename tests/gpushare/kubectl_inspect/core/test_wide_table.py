@@ -19,7 +19,7 @@ n      10.0.0.1    -      -       -       2           -       GiB    pending    
 
 def test_each_card_has_a_line() -> None:
     """With its health; units on no card have one, too."""
-    described = node(units="42", count="3", annotations=cards(14, 14, 14, sick={1: "lost"}))
+    described = node(units="42", count="3", annotations=cards(14, 14, 14, unhealthy={1: "lost"}))
     reports, _ = build([described], [pod("a", "15", on("0")), pod("b", "14", on("2")), pod("c", "2")])
 
     assert wide(reports) == WIDE
@@ -36,8 +36,8 @@ NEWER = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).
         (node(units="3000000", count="3000000"), "- - - 3 - - pending -"),
         # The original's plugin publishes neither models nor health.
         (node(), "0 - - 3 14 GiB ok 1"),
-        # A sick card without a reason is called sick, and one that must not be used has the node's reason.
-        (node(annotations=cards(14, 14, sick={0: ""})), "0 T4 GPU-0 3 14 GiB sick 1"),
+        # An unhealthy card without a reason is called unhealthy, and one that must not be used has the node's reason.
+        (node(annotations=cards(14, 14, unhealthy={0: ""})), "0 T4 GPU-0 3 14 GiB unhealthy 1"),
         (
             node(annotations=NEWER),
             "0 T4 GPU-0 3 14 GiB the node's GPUs are described by a newer version of gpushare 1",

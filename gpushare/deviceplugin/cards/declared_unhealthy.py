@@ -1,4 +1,4 @@
-"""Cards that an operator declares sick: the ConfigMap ``kube-system/unhealthy-gpu-<node>`` of the contract.
+"""Cards that an operator declares unhealthy: the ConfigMap ``kube-system/unhealthy-gpu-<node>`` of the contract.
 
 The extender follows it too, and stops placing there immediately; here the kubelet gets the new list. A role without the right
 to read it (the original's) is no fault: then only the extender knows.
@@ -32,7 +32,7 @@ _LONGEST_NAME: Final = 253
 async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealth) -> None:
     """Enter the cards of the ConfigMap in ``health``, until cancelled. A node of the longest names can have none."""
     if len(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name) > _LONGEST_NAME:
-        line = "the node's name is too long for a ConfigMap that declares cards sick prefix=%s longest=%d"
+        line = "the node's name is too long for a ConfigMap that declares cards unhealthy prefix=%s longest=%d"
         _LOG.warning(line, wire.UNHEALTHY_CONFIGMAP_PREFIX, _LONGEST_NAME - len(wire.UNHEALTHY_CONFIGMAP_PREFIX))
         return
     name = quote(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name, safe="")

@@ -1,4 +1,4 @@
-"""A card falls ill on a node among others, and is well again by an operator's word."""
+"""A card becomes unhealthy on a node among others, and is healthy again by an operator's word."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ async def heal(observer: Observer, card: int, node: str = NODE) -> None:
     cluster = observer.cluster
     await cluster.fake_nvml(node, "repair", observer.uuids(node)[card])
 
-    async def sick_cards() -> list[int]:
+    async def unhealthy_cards() -> list[int]:
         shown = await cluster.api.get(NODES, node)
         cards = described(shown)
         if cards is None:
             return []
-        sick = [one.index for one in cards.cards.values() if not one.healthy]
-        if sick and spec.NODE_RECOVERED not in shown["metadata"]["annotations"]:
-            recovered = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, sick))}}}
+        unhealthy = [one.index for one in cards.cards.values() if not one.healthy]
+        if unhealthy and spec.NODE_RECOVERED not in shown["metadata"]["annotations"]:
+            recovered = {"metadata": {"annotations": {spec.NODE_RECOVERED: ",".join(map(str, unhealthy))}}}
             await cluster.api.patch(NODES, node, recovered)
-        return sick
+        return unhealthy
 
-    await eventually(sick_cards, lambda sick: not sick, f"all cards of {node} are well")
+    await eventually(unhealthy_cards, lambda unhealthy: not unhealthy, f"all cards of {node} are healthy")
     # The kubelet reports the units later than the plugin; the next case would take those of the other cards for all.
     await eventually(
         lambda: withheld(observer, node), lambda amounts: not any(amounts.values()), f"{node} offers all units"
@@ -57,7 +57,7 @@ async def withheld(observer: Observer, node: str) -> dict[str, int]:
 
 
 @pytest.mark.promise("DP-006", "DP-021")
-async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer, target: Target) -> None:
+async def test_an_unhealthy_card_takes_its_units_and_no_others(observer: Observer, target: Target) -> None:
     """A pod on it goes on, and gets an event if cards are published; a new one gets the other card; repaired, it is back."""
     resource = spec.RESOURCE_SLOT if target.device_plugin.resource == spec.RESOURCE_SLOT else spec.RESOURCE_MEMORY
     whole = {spec.RESOURCE_MEMORY: 28, spec.RESOURCE_SLOT: 2 * SLOTS}[resource]
@@ -85,7 +85,7 @@ async def test_a_sick_card_takes_its_units_and_no_others(observer: Observer, tar
 
 @pytest.mark.needs("node-condition")
 async def test_condition_of_a_node_follows_its_cards(observer: Observer) -> None:
-    """True, False with the reason while a card is sick, True again; a plugin that restarts keeps the time of the change."""
+    """True, False with the reason while a card is unhealthy, True again; a plugin that restarts keeps the time of the change."""
     cluster, uuids = observer.cluster, observer.uuids(NODE)
 
     async def condition() -> Object:
@@ -98,16 +98,16 @@ async def test_condition_of_a_node_follows_its_cards(observer: Observer) -> None
             condition, lambda one: (one.get("status"), one.get("reason")) == wanted, f"{spec.NODE_HEALTHY} is {status}"
         )
 
-    well = await becomes("True", "CardsHealthy")
-    assert all(f"{uuid}) is healthy" in well["message"] for uuid in uuids.values())
+    healthy = await becomes("True", "CardsHealthy")
+    assert all(f"{uuid}) is healthy" in healthy["message"] for uuid in uuids.values())
     await cluster.fake_nvml(NODE, "xid", "1", "79")
     try:
-        sick = await becomes("False", "CardsSick")
-        assert sick["message"].startswith(f"card 1 (Tesla T4, {uuids[1]}) is sick: ")
+        unhealthy = await becomes("False", "CardsUnhealthy")
+        assert unhealthy["message"].startswith(f"card 1 (Tesla T4, {uuids[1]}) is unhealthy: ")
         await cluster.kill("device_plugin", NODE)
         await cluster.launch("device_plugin", NODE)
-        again = await becomes("False", "CardsSick")
-        assert again["lastTransitionTime"] == sick["lastTransitionTime"]
+        again = await becomes("False", "CardsUnhealthy")
+        assert again["lastTransitionTime"] == unhealthy["lastTransitionTime"]
     finally:
         await heal(observer, 1)
-    assert (await becomes("True", "CardsHealthy"))["message"] == well["message"]
+    assert (await becomes("True", "CardsHealthy"))["message"] == healthy["message"]

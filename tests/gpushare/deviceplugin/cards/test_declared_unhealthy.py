@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.cards.declared_sick: the ConfigMap that declares cards sick."""
+"""Promises of gpushare.deviceplugin.cards.declared_unhealthy: the ConfigMap that declares cards unhealthy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fake_nvml.state import State
-from gpushare.deviceplugin.cards import card_watch, declared_sick
-from gpushare.deviceplugin.cards.declared_sick import follow_declared
+from gpushare.deviceplugin.cards import card_watch, declared_unhealthy
+from gpushare.deviceplugin.cards.declared_unhealthy import follow_declared
 from tests.gpushare.deviceplugin.rig import Rig, running
 from tests.servers import StubApi, until
 
@@ -23,7 +23,7 @@ PATH = f"/api/v1/namespaces/kube-system/configmaps/{NAME}"
 @asynccontextmanager
 async def following(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     """A plugin on three cards that reads the ConfigMap, often."""
-    monkeypatch.setattr(declared_sick, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(declared_unhealthy, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(card_watch, "TURN_SECONDS", 0.01)
     async with running(simulate("mixed", driver="535.104.05")) as rig:
         task = asyncio.create_task(follow_declared(rig.client, rig.node, rig.health))
@@ -44,7 +44,7 @@ def polls(rig: Rig) -> int:
     return sum(call["path"] == PATH for call in rig.api.calls)
 
 
-async def test_declared_cards_are_sick_until_they_are_struck_off(
+async def test_declared_cards_are_unhealthy_until_they_are_struck_off(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The extender follows the same ConfigMap; here the kubelet hears of it."""
@@ -93,7 +93,7 @@ async def test_what_was_declared_holds_while_it_cannot_be_read(
 async def test_plugin_restart_announces_no_declared_card_as_healthy(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plugin that restarts keeps a declared card sick until it can read the ConfigMap, which then decides."""
+    """A plugin that restarts keeps a declared card unhealthy until it can read the ConfigMap, which then decides."""
     async with following(simulate, monkeypatch) as rig:
         declare(rig.api, "1")
         await rig.reached(["", "ConfigMap", ""])
@@ -101,7 +101,7 @@ async def test_plugin_restart_announces_no_declared_card_as_healthy(
     api.delete("configmaps", NAME)
     async with running(state, api=api) as rig:
         await rig.settled()
-        assert (rig.reasons(), rig.sick_ids()) == (["", "ConfigMap", ""], 15)
+        assert (rig.reasons(), rig.unhealthy_ids()) == (["", "ConfigMap", ""], 15)
         assert rig.events("Node")[1:] == []
         task = asyncio.create_task(follow_declared(rig.client, rig.node, rig.health))
         await rig.reached(["", "", ""])
