@@ -11,7 +11,7 @@ import pytest
 from clusters.providers import Choices
 from clusters.targets import Target
 from e2e import commands
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.observer import Observer
 from e2e.whole_cluster import look
 
@@ -66,7 +66,7 @@ async def test_a_node_of_no_case_is_looked_at(
     request: pytest.FixtureRequest, observer: Observer, target: Target, choices: Choices, tmp_path: Path
 ) -> None:
     """The look at the end finds what is wrong on any node, and nothing else."""
-    stage = ExtenderStage(observer, target, choices, request.config.getoption("--cluster"), tmp_path)
+    stage = ExtenderUnderTest(observer, target, choices, request.config.getoption("--cluster"), tmp_path)
     name = f"{stage.namespace}-node"
     assert await look(observer.cluster) == []
     try:

@@ -159,7 +159,7 @@ class DeployedPrograms:
         await self._api.patch(NODES, node, change, content_type=MERGE_PATCH)
 
 
-class ExtenderDoor:
+class ExtenderPortForward:
     """The extender's address on this machine: a loopback port that leads, through the API server, to the one of kube-scheduler.
 
     The extender listens on the loopback of the control plane's node. All pods of that node's own network share it, so the way leads

@@ -26,7 +26,7 @@ from clusters.api.resources import PODS
 from clusters.api.waiting import NotReachedError, all_or_none, eventually, glimpse
 from clusters.deploy import render
 from clusters.kind import kind_config, product
-from clusters.kind.deployed_programs import DeployedPrograms, ExtenderDoor, PodsLog
+from clusters.kind.deployed_programs import DeployedPrograms, ExtenderPortForward, PodsLog
 from clusters.kind.engine.engine import using
 from clusters.kind.equipment import Equipment, find
 from clusters.kind.host_programs import HostPrograms, Surroundings
@@ -57,7 +57,7 @@ class KindCluster:
     _manifests: Sequence[dict[str, Any]]
     """As shipped, with this run's images; none if the images do not hold the target's programs."""
     _programs: DeployedPrograms | HostPrograms
-    _door: ExtenderDoor
+    _door: ExtenderPortForward
     _logs: list[PodsLog]
     """Of the pods that the session's first nodes have."""
 
@@ -123,7 +123,7 @@ class KindCluster:
             await self.api.create(manifest)
         await admission_policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
         log = self._folder / "port-forward.log"
-        self._door = ExtenderDoor(
+        self._door = ExtenderPortForward(
             self._equipment.kubectl, self.kubeconfig, self.workers.control_plane, environment, log
         )
         if EXTENDER in self._target.programs:

@@ -9,8 +9,8 @@ from typing import Final
 from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
-from e2e.attacks.attack_stage import Stage
-from e2e.attacks.door import Call
+from e2e.attacks.api_proxy import Call
+from e2e.attacks.attacked_cluster import AttackedCluster
 from e2e.observer import Observer
 from e2e.tenant import granted
 
@@ -62,7 +62,7 @@ class Tenant:
 
 
 @contextlib.asynccontextmanager
-async def open_tenant(stage: Stage) -> AsyncIterator[Tenant]:
+async def open_tenant(stage: AttackedCluster) -> AsyncIterator[Tenant]:
     """A tenant with a namespace and a token of its own."""
     async with stage.namespace("attacker") as observer:
         # The name is in the name of a file.

@@ -14,11 +14,11 @@ from clusters.api.api_client import Object
 from clusters.api.resources import PODS
 from clusters.api.waiting import eventually, for_each, meanwhile
 from e2e import spec
-from e2e.attacks.attack_stage import GUARD_SECONDS, NODE, Stage
+from e2e.attacks.attacked_cluster import GUARD_SECONDS, NODE, AttackedCluster
 from e2e.attacks.attacking_tenant import Tenant
 from e2e.builders import gpu_pod, plain_container
 
-Attack = Callable[[Stage, Tenant, list[str]], AbstractAsyncContextManager[None]]
+Attack = Callable[[AttackedCluster, Tenant, list[str]], AbstractAsyncContextManager[None]]
 
 # Bytes of one annotation; all annotations of a pod may have 256 KiB together.
 _LARGE: Final = 249_000
@@ -39,7 +39,7 @@ _REPAIRS_A_MINUTE: Final = 8
 
 
 @asynccontextmanager
-async def long_wishes(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def long_wishes(stage: AttackedCluster, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """The scheduler asks about pods that wish one of 83,000 card models; none may be compared with a card."""
     count = 4
     for number in range(count):
@@ -53,7 +53,7 @@ async def long_wishes(stage: Stage, tenant: Tenant, findings: list[str]) -> Asyn
 
 
 @asynccontextmanager
-async def ended_pods_of_many_cards(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def ended_pods_of_many_cards(stage: AttackedCluster, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """25 ended pods with an annotation of 20,000 cards each, and requests for more units than exist."""
     await _ended(stage, tenant, tenant.create_forged, 25, {spec.POD_ALLOCATION: _MANY_CARDS}, spec.RESOURCE_MEMORY)
     yield
@@ -61,7 +61,7 @@ async def ended_pods_of_many_cards(stage: Stage, tenant: Tenant, findings: list[
 
 
 @asynccontextmanager
-async def ended_pods_of_many_bytes(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def ended_pods_of_many_bytes(stage: AttackedCluster, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """40 ended pods without a card, with a large annotation that our programs do not read.
 
     300 of them made a device plugin larger than its limit; to read 40 for one start is five times the bytes that are allowed.
@@ -72,7 +72,7 @@ async def ended_pods_of_many_bytes(stage: Stage, tenant: Tenant, findings: list[
 
 
 @asynccontextmanager
-async def rewritten_cards(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def rewritten_cards(stage: AttackedCluster, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """Six running pods on which their author writes other cards, 36 times a second."""
     names = [f"changing-{number}" for number in range(6)]
     written: Counter[str] = Counter()
@@ -105,7 +105,7 @@ async def rewritten_cards(stage: Stage, tenant: Tenant, findings: list[str]) -> 
 
 
 @asynccontextmanager
-async def unread_log(stage: Stage, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
+async def unread_log(stage: AttackedCluster, tenant: Tenant, findings: list[str]) -> AsyncIterator[None]:
     """Pods about which the extender logs, while nothing reads its stderr; it must answer every question."""
     before = await stage.extender.metric(_QUESTIONS)
 
@@ -132,7 +132,7 @@ def _waiting(name: str, model: str) -> Object:
 
 
 async def _ended(
-    stage: Stage,
+    stage: AttackedCluster,
     tenant: Tenant,
     create: Callable[[Object], Awaitable[None]],
     count: int,
@@ -154,7 +154,7 @@ async def _ended(
     await eventually(alive, lambda left: left == 0, f"{count} pods have ended")
 
 
-def _memory(stage: Stage) -> list[str]:
+def _memory(stage: AttackedCluster) -> list[str]:
     """Programs that have had more memory than their manifests give them."""
     programs = ((one.name, one.peak_mib(), one.limit_mib) for one in (stage.extender, stage.plugin))
     return [f"the {name} has had {peak} MiB, at most {limit}" for name, peak, limit in programs if peak > limit]

@@ -13,7 +13,7 @@ import pytest_asyncio
 from clusters.api.waiting import NotReachedError
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.attacks.attack_stage import GUARD_SECONDS, Observed, Stage, open_stage
+from e2e.attacks.attacked_cluster import GUARD_SECONDS, AttackedCluster, Observed, open_stage
 from e2e.attacks.attacking_tenant import Tenant, open_tenant
 from e2e.attacks.attacks import (
     Attack,
@@ -44,7 +44,7 @@ MOST_BYTES: Final = 2_000_000
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stage(
     request: pytest.FixtureRequest, target: Target, choices: Choices, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[AttackedCluster]:
     """A cluster for all attacks, one after the other."""
     kind, folder = request.config.getoption("--cluster"), tmp_path_factory.mktemp("attacks")
     async with open_stage(kind, target, choices, folder) as opened:
@@ -52,7 +52,7 @@ async def stage(
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def victim(stage: Stage) -> AsyncIterator[Observer]:
+async def victim(stage: AttackedCluster) -> AsyncIterator[Observer]:
     """The namespace of the other tenant."""
     async with stage.namespace("victim") as observer:
         yield observer
@@ -66,7 +66,9 @@ async def victim(stage: Stage) -> AsyncIterator[Observer]:
         pytest.param(EACH, id="all"),
     ],
 )
-async def test_a_pod_starts_with_bounded_work(stage: Stage, victim: Observer, attacks: tuple[Attack, ...]) -> None:
+async def test_a_pod_starts_with_bounded_work(
+    stage: AttackedCluster, victim: Observer, attacks: tuple[Attack, ...]
+) -> None:
     """Whatever a tenant of another namespace does, a pod starts after a bounded number of calls, writes and bytes."""
     findings: list[str] = []
     async with open_tenant(stage) as tenant:
@@ -79,7 +81,7 @@ async def test_a_pod_starts_with_bounded_work(stage: Stage, victim: Observer, at
     assert not findings, "\n".join(findings)
 
 
-async def work_of_a_start(stage: Stage, victim: Observer, tenant: Tenant) -> list[str]:
+async def work_of_a_start(stage: AttackedCluster, victim: Observer, tenant: Tenant) -> list[str]:
     """Create a pod and wait until it runs; the bounds that were exceeded."""
     before = {program: len(program.door.calls) for program in (stage.extender, stage.plugin)}
     await victim.create(gpu_pod("victim", 1))

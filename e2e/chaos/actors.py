@@ -25,7 +25,7 @@ from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.targets import Target
 from e2e.extender import schedulers
-from e2e.tcp_road import Road, road_to_api
+from e2e.tcp_proxy import TcpProxy, road_to_api
 
 _HOST: Final = "127.0.0.1"
 _GUARDS: Final = FOLDER / "components" / "several-extenders" / "guards.yaml"
@@ -46,7 +46,7 @@ class Actor:
     name: str
     program: Program
     is_ready: Callable[[], Awaitable[bool]]
-    road: Road
+    road: TcpProxy
     url: str = ""
     """The URL of an extender's verbs."""
     metrics: str = ""
@@ -124,7 +124,7 @@ class Troupe:
             if self._guards:
                 await self._grant()
             extenders = [await self._extender(name) for name in ("first", "second")]
-            service = await self._stack.enter_async_context(Road(*(_port(actor.url) for actor in extenders)))
+            service = await self._stack.enter_async_context(TcpProxy(*(_port(actor.url) for actor in extenders)))
             yield extenders, await self._scheduler(f"http://{_HOST}:{service.port}{self._target.extender.path}")
 
     async def _grant(self) -> None:
@@ -172,7 +172,7 @@ class Troupe:
         await actor.program.launch(actor.is_ready)
         return actor
 
-    async def _account(self, name: str, account: str) -> tuple[Road, Path]:
+    async def _account(self, name: str, account: str) -> tuple[TcpProxy, Path]:
         """A road to the API server, and a kubeconfig that goes by it."""
         path = self._folder / f"{name}.kubeconfig"
         kubeconfig = await self._cluster.kubeconfig_of(account)

@@ -12,7 +12,7 @@ from clusters.api.connection import TransportError
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.extender.extender_stage import refusal_in
+from e2e.extender.extender_under_test import refusal_in
 from e2e.observer import Observer
 
 

@@ -12,7 +12,7 @@ import pytest_asyncio
 from clusters.processes.scratch import scratch_folder
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.device_plugin.plugin_stage import PluginStage
+from e2e.device_plugin.plugin_under_test import PluginUnderTest
 from e2e.observer import Observer
 
 _HERE = Path(__file__).parent
@@ -29,12 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def stage(observer: Observer, target: Target, choices: Choices) -> AsyncIterator[PluginStage]:
+async def stage(observer: Observer, target: Target, choices: Choices) -> AsyncIterator[PluginUnderTest]:
     """A node of the case's own, in the case's namespace; the case opens it with the cards that it wants."""
     with scratch_folder() as folder:
         node = f"plugin-{next(_NUMBERS)}"
         (folder / node).mkdir()
-        stage = PluginStage(observer, target, choices.environment, node, folder / node)
+        stage = PluginUnderTest(observer, target, choices.environment, node, folder / node)
         try:
             yield stage
         finally:

@@ -9,7 +9,7 @@ import pytest
 from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from e2e import spec
-from e2e.device_plugin.plugin_stage import PluginStage
+from e2e.device_plugin.plugin_under_test import PluginUnderTest
 from e2e.device_plugin.test_plugin_allocate import start, take
 
 pytestmark = pytest.mark.needs("repair")
@@ -26,7 +26,7 @@ SEVERAL = "scheduler.framework.gpushare.allocation"
     ],
     ids=["another card and a wish", "both cards, beyond its request", "nothing"],
 )
-async def test_a_running_pod_is_written_back(stage: PluginStage, changes: dict[str, Any]) -> None:
+async def test_a_running_pod_is_written_back(stage: PluginUnderTest, changes: dict[str, Any]) -> None:
     """The plugin writes a running pod back as it was bound, with an event on it.
 
     A pod of another tenant gets the card that the running pod claimed.
@@ -49,7 +49,7 @@ async def test_a_running_pod_is_written_back(stage: PluginStage, changes: dict[s
     )
 
 
-async def written(stage: PluginStage) -> dict[str, str]:
+async def written(stage: PluginUnderTest) -> dict[str, str]:
     """The annotations that our programs wrote on the pod."""
     annotations = (await stage.pod("a"))["metadata"]["annotations"]
     return {

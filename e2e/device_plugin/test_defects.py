@@ -12,14 +12,14 @@ from clusters.api.resources import NODES
 from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.device_plugin.plugin_stage import PluginStage
+from e2e.device_plugin.plugin_under_test import PluginUnderTest
 from e2e.device_plugin.test_plugin_allocate import MEMORY, given, start
 from e2e.device_plugin.test_plugin_health import has_unhealthy
 from e2e.observer import Observer
 
 
 @pytest.mark.promise("D04")
-async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginStage) -> None:
+async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginUnderTest) -> None:
     """D4: on a node with one card every caller got it, and nothing was written down."""
     await stage.open("t4x1")
     free = (await stage.plug()).ids()
@@ -35,7 +35,7 @@ async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginSt
 
 
 @pytest.mark.promise("D07")
-async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginStage) -> None:
+async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginUnderTest) -> None:
     """D7: about 61 bytes a unit ended at 69,000 units: the list's bytes for each id are half of that, and no list is too long."""
     await stage.open("h200x8")
     registration = await stage.plug()
@@ -48,7 +48,7 @@ async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginStage) -
 
 @pytest.mark.parametrize("what", ["an Xid", "no events on a card", "an error of NVML"])
 @pytest.mark.promise("D09")
-async def test_d09_health_is_on_and_survives_odd_answers(stage: PluginStage, what: str) -> None:
+async def test_d09_health_is_on_and_survives_odd_answers(stage: PluginUnderTest, what: str) -> None:
     """D9: off by default, never recovering; if it was on, a card without events was unhealthy; another error ended the plugin."""
     await stage.open("t4x2", driver="575")
     if what == "no events on a card":
@@ -96,7 +96,7 @@ async def test_d14_memory_that_comes_after_the_count_is_seen(observer: Observer)
 
 @pytest.mark.promise("D27")
 @pytest.mark.parametrize("strategy", ["", "uuid", "index"], ids=["as it is", "uuid", "index"])
-async def test_d27_the_runtime_gets_the_right_card(stage: PluginStage, strategy: str) -> None:
+async def test_d27_the_runtime_gets_the_right_card(stage: PluginUnderTest, strategy: str) -> None:
     """D27: our index went to the runtime as if it were NVML's; when a card is missing, that names another one."""
     options = {"device_id_strategy": strategy} if strategy else {}
     await stage.open("t4x2", driver="535.104")

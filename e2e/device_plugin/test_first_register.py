@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from e2e import spec
-from e2e.device_plugin.plugin_stage import PluginStage
+from e2e.device_plugin.plugin_under_test import PluginUnderTest
 
 
 @pytest.mark.promise("DP-001")
-async def test_its_first_register_is_its_only_one(stage: PluginStage) -> None:
+async def test_its_first_register_is_its_only_one(stage: PluginUnderTest) -> None:
     """The kubelet dials the plugin inside Register: one that does not serve yet is refused, and has to come again."""
     await stage.open("t4x1")
     await stage.plug()

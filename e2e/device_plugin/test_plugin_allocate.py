@@ -11,12 +11,12 @@ import pytest
 from e2e import spec
 from e2e.builders import booking, gpu_container, gpu_pod
 from e2e.checkers.plugin_answers import fit_preferences
-from e2e.device_plugin.plugin_stage import OLD_KUBELET, PluginStage
+from e2e.device_plugin.plugin_under_test import OLD_KUBELET, PluginUnderTest
 
 MEMORY = spec.RESOURCE_MEMORY
 
 
-async def take(stage: PluginStage, free: list[str], size: int) -> tuple[list[str], dict[str, str]]:
+async def take(stage: PluginUnderTest, free: list[str], size: int) -> tuple[list[str], dict[str, str]]:
     """A container's turn: which ids, then Allocate. The ids leave ``free``; the variables."""
     ids = await stage.kubelet.prefer(MEMORY, free, size)
     stage.check_calls(fit_preferences)
@@ -26,7 +26,7 @@ async def take(stage: PluginStage, free: list[str], size: int) -> tuple[list[str
     return ids, dict(answer.envs)
 
 
-async def given(stage: PluginStage, ids: list[str]) -> dict[str, str] | None:
+async def given(stage: PluginUnderTest, ids: list[str]) -> dict[str, str] | None:
     """The variables of a container with these ids, or None if it gets no card: by an error, or by an index that is none."""
     try:
         (answer,) = await stage.kubelet.allocate(MEMORY, ids)
@@ -36,19 +36,19 @@ async def given(stage: PluginStage, ids: list[str]) -> dict[str, str] | None:
     return told if told.get(spec.ENV_INDEX, "-1").isdigit() else None
 
 
-async def start(stage: PluginStage, pod: str, container: str, ids: list[str]) -> None:
+async def start(stage: PluginUnderTest, pod: str, container: str, ids: list[str]) -> None:
     """The kubelet has recorded the container of the ids, and asks before it starts."""
     stage.kubelet.hold(stage.namespace, pod, container, ids)
     await stage.kubelet.pre_start(MEMORY, ids)
 
 
-def uuid(stage: PluginStage, card: int) -> str:
+def uuid(stage: PluginUnderTest, card: int) -> str:
     """The UUID of a card."""
     return str(stage.cards.cards()[card]["uuid"])
 
 
 @pytest.mark.promise("DP-011", "DP-019")
-async def test_one_container(stage: PluginStage) -> None:
+async def test_one_container(stage: PluginUnderTest) -> None:
     """The five variables of the contract; the pod is marked when its container may start."""
     free = await stage.free_ids()
     await stage.book("p", 3, card=1)
@@ -65,7 +65,7 @@ async def test_one_container(stage: PluginStage) -> None:
 
 @pytest.mark.promise("DP-012")
 @pytest.mark.promise("D02")
-async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
+async def test_two_containers_of_one_pod(stage: PluginUnderTest) -> None:
     """Defect D2: two calls, one card, each container its own amount; the pod of 3 beside it is another's."""
     free = await stage.free_ids()
     await stage.book("two", 1, 2, card=1)
@@ -80,7 +80,7 @@ async def test_two_containers_of_one_pod(stage: PluginStage) -> None:
 
 @pytest.mark.needs("kubelet-book")
 @pytest.mark.promise("DP-012")
-async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) -> None:
+async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginUnderTest) -> None:
     """The pod that it left half done has no room for its rest, and blocks no other pod's card."""
     free = await stage.free_ids()
     await stage.book("full", 6, card=0)
@@ -100,7 +100,7 @@ async def test_next_kubelet_need_not_finish_a_half_done_pod(stage: PluginStage) 
 
 
 @pytest.mark.promise("D21", "DP-013")
-async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
+async def test_an_init_container_passes_its_ids_on(stage: PluginUnderTest) -> None:
     """The kubelet offers an init container's ids to the next one, which stays on their card."""
     free = await stage.free_ids()
     pod = gpu_pod("p", 3, bound_to=stage.node, annotations=booking(3, card=1))
@@ -118,7 +118,7 @@ async def test_an_init_container_passes_its_ids_on(stage: PluginStage) -> None:
     await stage.kubelet.pre_start(MEMORY, second)
 
 
-async def _write_book(stage: PluginStage, written: list[tuple[str, list[str]]]) -> None:
+async def _write_book(stage: PluginUnderTest, written: list[tuple[str, list[str]]]) -> None:
     """The kubelet's file: the first containers of these pods have these ids."""
     entries = [
         {
@@ -134,7 +134,9 @@ async def _write_book(stage: PluginStage, written: list[tuple[str, list[str]]]) 
     (stage.cards.folder / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps(book))
 
 
-async def admit_in_another_order(stage: PluginStage, first_bound: str, then_bound: str) -> dict[str, dict[str, str]]:
+async def admit_in_another_order(
+    stage: PluginUnderTest, first_bound: str, then_bound: str
+) -> dict[str, dict[str, str]]:
     """Two equal pods, of which the kubelet admits the one first that was bound last; both start. Returns the variables of each."""
     free = await stage.free_ids()
     await stage.book(first_bound, 9, card=0)
@@ -149,7 +151,7 @@ async def admit_in_another_order(stage: PluginStage, first_bound: str, then_boun
 
 @pytest.mark.promise("DP-015", "PR-005")
 @pytest.mark.promise("D01")
-async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginStage) -> None:
+async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginUnderTest) -> None:
     """Defect D1: the guess was wrong; the kubelet's records show it, and the annotations change places first."""
     told_of = await admit_in_another_order(stage, "a", "b")
 
@@ -160,7 +162,7 @@ async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginSta
     assert told_of["b"][spec.ENV_INDEX] != told_of["a"][spec.ENV_INDEX]
 
 
-async def until_it_may_start(stage: PluginStage, ids: list[str]) -> None:
+async def until_it_may_start(stage: PluginUnderTest, ids: list[str]) -> None:
     """As a kubelet: an error only means to ask again."""
     for _ in range(20):
         try:
@@ -171,7 +173,7 @@ async def until_it_may_start(stage: PluginStage, ids: list[str]) -> None:
     raise last
 
 
-async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> None:
+async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginUnderTest) -> None:
     """Option ``repair=hold``: the container does not start on another card than its annotation's, and the pod gets an event."""
     free = await stage.free_ids(repair="hold")
     await stage.book("a", 9, card=0)
@@ -189,7 +191,7 @@ async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginStage) -> 
 @pytest.mark.parametrize(
     "kind", ["none", pytest.param("unknown", marks=pytest.mark.needs("pod-resources")), "more than a card"]
 )
-async def test_ids_that_make_no_sense(stage: PluginStage, kind: str) -> None:
+async def test_ids_that_make_no_sense(stage: PluginUnderTest, kind: str) -> None:
     """No card is given, and the plugin goes on."""
     free = await stage.free_ids(box="t4x1")
     await stage.book("p", 2, card=0)
@@ -200,7 +202,7 @@ async def test_ids_that_make_no_sense(stage: PluginStage, kind: str) -> None:
 
 
 @pytest.mark.promise("DP-018")
-async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
+async def test_a_request_of_81920_ids(stage: PluginUnderTest) -> None:
     """A whole card of 80 GiB in MiB, under an old kubelet, with the ids' guard overridden; taken and answered."""
     await stage.open("a100x1", kubelet=OLD_KUBELET)
     registration = await stage.plug(memory_unit="MiB", **stage.spelt(max_ids="200000"))
@@ -224,7 +226,7 @@ async def test_a_request_of_81920_ids(stage: PluginStage) -> None:
     ids=["index", "uuid", "cdi-cri", "volume-mounts"],
 )
 @pytest.mark.promise("D27")
-async def test_other_ways_to_name_a_card(stage: PluginStage, options: dict[str, str], visible: str) -> None:
+async def test_other_ways_to_name_a_card(stage: PluginUnderTest, options: dict[str, str], visible: str) -> None:
     """Defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
     free = await stage.free_ids(**options)
     await stage.book("p", 3, card=1)
@@ -243,7 +245,7 @@ async def test_other_ways_to_name_a_card(stage: PluginStage, options: dict[str, 
 
 
 @pytest.mark.promise("DP-023")
-async def test_a_status_that_would_be_too_large(stage: PluginStage) -> None:
+async def test_a_status_that_would_be_too_large(stage: PluginUnderTest) -> None:
     """From 1.36 on a pod's status names each id; a container with more than fit is refused."""
     await stage.open("a100x1")
     free = (await stage.plug(memory_unit="MiB", **stage.spelt(max_ids="200000"))).ids()

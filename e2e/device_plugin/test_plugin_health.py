@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusters.api.waiting import until
-from e2e.device_plugin.plugin_stage import PluginStage
+from e2e.device_plugin.plugin_under_test import PluginUnderTest
 from e2e.device_plugin.recording_kubelet import Registration
 
 
@@ -25,7 +25,7 @@ async def has_unhealthy(registration: Registration, count: int) -> None:
 
 @pytest.mark.promise("DP-005")
 @pytest.mark.promise("D08")
-async def test_an_unhealthy_card_is_one_list(stage: PluginStage) -> None:
+async def test_an_unhealthy_card_is_one_list(stage: PluginUnderTest) -> None:
     """Defect D8: one message with all ids, those of the card all together; not one for each id."""
     await stage.open("t4x2", driver="535.104")
     registration = await stage.plug(health="true")
@@ -51,7 +51,7 @@ async def test_an_unhealthy_card_is_one_list(stage: PluginStage) -> None:
     ids=["the kernel tells", "the kernel does not tell"],
 )
 async def test_a_card_that_comes_is_offered_and_one_that_goes_is_not(
-    stage: PluginStage, options: dict[str, str]
+    stage: PluginUnderTest, options: dict[str, str]
 ) -> None:
     """The plugin offers a new card, and does not offer a removed one any more, without a restart.
 

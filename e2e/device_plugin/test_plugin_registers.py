@@ -13,7 +13,7 @@ from clusters.api.resources import NODES
 from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.checkers.plugin_answers import ended_streams, sound_lists
-from e2e.device_plugin.plugin_stage import OLD_KUBELET, PluginStage
+from e2e.device_plugin.plugin_under_test import OLD_KUBELET, PluginUnderTest
 
 # A plugin that registers so often within a second is in a busy loop.
 _BUSY: Final = 8
@@ -22,7 +22,7 @@ _MESSAGE_LIMIT = 4 * 1024 * 1024
 
 
 @pytest.mark.promise("DP-001")
-async def test_options_are_answered_inside_register(stage: PluginStage) -> None:
+async def test_options_are_answered_inside_register(stage: PluginUnderTest) -> None:
     """The kubelet has them before it answers Register; a plugin that finds owners asks to be asked which ids, and before starts."""
     await stage.open("t4x2")
     registration = await stage.plug()
@@ -34,7 +34,7 @@ async def test_options_are_answered_inside_register(stage: PluginStage) -> None:
 
 
 @pytest.mark.promise("D05", "DP-002")
-async def test_the_first_list_is_whole(stage: PluginStage) -> None:
+async def test_the_first_list_is_whole(stage: PluginUnderTest) -> None:
     """One id for each GiB of each card, all healthy."""
     await stage.open("mixed", driver="418.87")
     registration = await stage.plug()
@@ -46,7 +46,7 @@ async def test_the_first_list_is_whole(stage: PluginStage) -> None:
 
 @pytest.mark.promise("DP-003")
 @pytest.mark.promise("D07")
-async def test_no_list_is_longer_than_a_kubelet_takes(stage: PluginStage) -> None:
+async def test_no_list_is_longer_than_a_kubelet_takes(stage: PluginUnderTest) -> None:
     """Defect D7: 8 cards of 143,771 MiB in MiB: the plugin ends with an error and a log, or sends a list that fits."""
     await stage.open("h200x8")
     plugin = await stage.launch(memory_unit="MiB")
@@ -64,7 +64,7 @@ async def test_no_list_is_longer_than_a_kubelet_takes(stage: PluginStage) -> Non
 
 
 @pytest.mark.promise("DP-003")
-async def test_a_unit_that_fits_is_served(stage: PluginStage) -> None:
+async def test_a_unit_that_fits_is_served(stage: PluginUnderTest) -> None:
     """8 cards of 143,771 MiB in GiB are 1,120 ids, far below 4 MiB; sent as one message."""
     await stage.open("h200x8")
     registration = await stage.plug()
@@ -74,7 +74,7 @@ async def test_a_unit_that_fits_is_served(stage: PluginStage) -> None:
 
 
 @pytest.mark.promise("DP-004")
-async def test_ids_are_unique_short_and_stable(stage: PluginStage) -> None:
+async def test_ids_are_unique_short_and_stable(stage: PluginUnderTest) -> None:
     """The kubelet's records know containers by them, through restarts of the plugin."""
     await stage.open("v100x4")
     before = await stage.plug()
@@ -88,7 +88,7 @@ async def test_ids_are_unique_short_and_stable(stage: PluginStage) -> None:
 
 
 @pytest.mark.promise("DP-007")
-async def test_it_registers_again_with_a_new_kubelet(stage: PluginStage) -> None:
+async def test_it_registers_again_with_a_new_kubelet(stage: PluginUnderTest) -> None:
     """The sockets were removed, kubelet.sock is another file."""
     await stage.open("t4x1")
     before = await stage.plug()
@@ -100,7 +100,7 @@ async def test_it_registers_again_with_a_new_kubelet(stage: PluginStage) -> None
 
 
 @pytest.mark.promise("DP-008", "DP-009")
-async def test_it_registers_again_when_its_socket_is_gone(stage: PluginStage) -> None:
+async def test_it_registers_again_when_its_socket_is_gone(stage: PluginUnderTest) -> None:
     """The folder was swept; the old stream has ended when Register is called."""
     await stage.open("t4x1")
     before = await stage.plug()
@@ -112,7 +112,7 @@ async def test_it_registers_again_when_its_socket_is_gone(stage: PluginStage) ->
 
 
 @pytest.mark.promise("DP-010")
-async def test_a_refusal_is_tried_again(stage: PluginStage) -> None:
+async def test_a_refusal_is_tried_again(stage: PluginUnderTest) -> None:
     """Not in a busy loop, until it is taken; or the plugin ends with an error, and its DaemonSet starts it again."""
     await stage.open("t4x1")
     stage.kubelet.refusal = "the version of this plugin is not supported"
@@ -137,7 +137,7 @@ async def test_a_refusal_is_tried_again(stage: PluginStage) -> None:
 
 
 @pytest.mark.promise("DP-020")
-async def test_the_count_comes_back_with_a_re_created_node(stage: PluginStage) -> None:
+async def test_the_count_comes_back_with_a_re_created_node(stage: PluginUnderTest) -> None:
     """The plugin writes gpu-count again on a Node that was deleted and created again, and its cards annotation if it has one."""
     await stage.open("t4x2", kubelet=OLD_KUBELET)
     await stage.plug()
@@ -156,7 +156,7 @@ async def test_the_count_comes_back_with_a_re_created_node(stage: PluginStage) -
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
-async def test_nothing_is_left_of_a_plugin_that_ended(stage: PluginStage, name: str) -> None:
+async def test_nothing_is_left_of_a_plugin_that_ended(stage: PluginUnderTest, name: str) -> None:
     """The stream of a plugin that ended ends too, and SIGTERM ends it in time."""
     await stage.open("t4x1")
     registration = await stage.plug()

@@ -13,7 +13,7 @@ from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gated, gpu_pod
 from e2e.checkers.pod_requests import card_of
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
@@ -37,7 +37,7 @@ async def test_node_and_annotations_come_in_one_write(observer: Observer, target
 
 
 @pytest.mark.promise("EXT-020")
-async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderStage) -> None:
+async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderUnderTest) -> None:
     """On the same node (or refused, if the target declares it); the pod keeps its card, and the book its one booking."""
     (pod,) = await stage.create(stage.pod("p", 3))
     first, second = await stage.bind(pod, "a2"), await stage.bind(pod, "a2")
@@ -52,7 +52,7 @@ async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderStage) -
 
 @pytest.mark.promise("EXT-021")
 @pytest.mark.promise("D20")
-async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> None:
+async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderUnderTest) -> None:
     """Gated, bound elsewhere, being deleted, or another of its name: with a reason; nothing is booked or written (D20)."""
     waiting = gated(stage.pod("gated", 3))
     left = stage.pod("left", 3)
@@ -77,7 +77,7 @@ async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderStage) -> N
 
 
 @pytest.mark.promise("EXT-022")
-async def test_of_two_binds_for_the_last_room_one_succeeds(stage: ExtenderStage) -> None:
+async def test_of_two_binds_for_the_last_room_one_succeeds(stage: ExtenderUnderTest) -> None:
     """Two pods of 9 together for a card of 14."""
     one, two = await stage.create(stage.pod("one", 9), stage.pod("two", 9))
     said = await asyncio.gather(stage.bind(one, "a1"), stage.bind(two, "a1"))
@@ -88,7 +88,7 @@ async def test_of_two_binds_for_the_last_room_one_succeeds(stage: ExtenderStage)
 
 @pytest.mark.needs("device_plugin")
 @pytest.mark.promise("EXT-023", "EXT-024")
-async def test_a_hundred_binds_at_once_over_book_no_card(stage: ExtenderStage) -> None:
+async def test_a_hundred_binds_at_once_over_book_no_card(stage: ExtenderUnderTest) -> None:
     """7 + 7 of two units fit on cards of 14 and 14; a refused pod gets no room in between."""
     pods = await stage.create(*(stage.pod(f"p{number:02}", 2) for number in range(100)))
     fits: list[bool] = []
@@ -116,7 +116,7 @@ async def test_a_hundred_binds_at_once_over_book_no_card(stage: ExtenderStage) -
 
 @pytest.mark.needs("device_plugin")
 @pytest.mark.promise("EXT-027")
-async def test_two_leaders_that_order_the_same_bind_bind_once(stage: ExtenderStage) -> None:
+async def test_two_leaders_that_order_the_same_bind_bind_once(stage: ExtenderUnderTest) -> None:
     """Schedulers of before and after a change of leaders, each with an extender of its own: one card, and both know it."""
     async with stage.extender() as other:
         for name in ("p", "q", "r"):

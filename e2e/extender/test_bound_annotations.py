@@ -9,7 +9,7 @@ import pytest
 from clusters.api.waiting import until
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
@@ -19,7 +19,7 @@ _NANOSECONDS: Final = 10**18
 
 
 @pytest.mark.promise("EXT-019")
-async def test_a_bind_writes_the_five_annotations(stage: ExtenderStage, name: str) -> None:
+async def test_a_bind_writes_the_five_annotations(stage: ExtenderUnderTest, name: str) -> None:
     """Card, units of the pod and of the card, the time in nanoseconds; a container has not got it yet."""
     await stage.node(name, 20, 2)
     (pod,) = await stage.create(stage.pod("p", 3, 4))

@@ -16,7 +16,7 @@ from clusters.targets import Target
 from e2e import commands
 from e2e.builders import plain_container
 from e2e.extender import schedulers
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 
 # The labels of a control plane's node: of kubeadm, of k3s and RKE2, of RKE, and of Kubernetes before 1.20.
 _CONTROL_PLANES: Final = {
@@ -74,7 +74,7 @@ async def _read(scheduler: Path, configuration: dict[str, Any], folder: Path) ->
 @pytest.mark.needs("manifests")
 @pytest.mark.stand_in_only("its nodes have no kubelet")
 @pytest.mark.parametrize("kind", _CONTROL_PLANES)
-async def test_d28_the_extender_goes_to_each_control_plane(stage: ExtenderStage, name: str, kind: str) -> None:
+async def test_d28_the_extender_goes_to_each_control_plane(stage: ExtenderUnderTest, name: str, kind: str) -> None:
     """By the existence of the label: its value is empty or true, and its name was another. A worker is not taken."""
     own = {"case": stage.namespace}
     await stage.node(f"{name}-worker", 10, labels=own)

@@ -18,7 +18,7 @@ from e2e import spec
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards
 from e2e.checkers.history import Asked
 from e2e.checkers.judgement import judge
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
@@ -36,7 +36,7 @@ _STAYING: Final = 200
 class _Guests:
     """Pods that come to a node and go, and the answers in between of the book of an extender that the case may end."""
 
-    def __init__(self, stage: ExtenderStage, node: str, url: str) -> None:
+    def __init__(self, stage: ExtenderUnderTest, node: str, url: str) -> None:
         self.answers: list[Asked] = []
         self._stage = stage
         self._node = node
@@ -82,7 +82,7 @@ class _Guests:
 
 
 @pytest.mark.promise("D16", "D18")
-async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderStage, name: str) -> None:
+async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderUnderTest, name: str) -> None:
     """A deletion that was handled before it was recorded left its units booked, and the book was read while it was written.
 
     160 pods come and go, in every other try deleted before they are seen. Each answer in between is of one moment. A slow
@@ -112,7 +112,7 @@ async def test_d16_d18_pods_deleted_together_leave_no_booking(stage: ExtenderSta
 
 
 @pytest.mark.promise("D17")
-async def test_d17_a_pod_made_again_at_once_is_another(stage: ExtenderStage, name: str) -> None:
+async def test_d17_a_pod_made_again_at_once_is_another(stage: ExtenderUnderTest, name: str) -> None:
     """The units of a force-deleted pod stayed booked if its name was there again.
 
     160 lives of 20 names, on changing cards. Each pod is created while the one before is deleted, as soon as the name is free.
@@ -133,7 +133,7 @@ async def test_d17_a_pod_made_again_at_once_is_another(stage: ExtenderStage, nam
     await stage.used(name, *used)
 
 
-async def succeeded_at_once(stage: ExtenderStage, pod: str, node: str, card: int, units: int) -> None:
+async def succeeded_at_once(stage: ExtenderUnderTest, pod: str, node: str, card: int, units: int) -> None:
     """Ask for the pod again and again, until the name is free: the deletion of the one before is under way."""
     while True:
         try:
@@ -145,7 +145,7 @@ async def succeeded_at_once(stage: ExtenderStage, pod: str, node: str, card: int
             return
 
 
-async def keep_asking(stage: ExtenderStage, name: str) -> None:
+async def keep_asking(stage: ExtenderUnderTest, name: str) -> None:
     """Read the book and ask about a pod, for ever."""
     while True:
         await stage.observer.inspect()

@@ -16,7 +16,7 @@ from e2e import spec
 from e2e.checkers.extender_answers import is_refusal, refused_binds
 from e2e.checkers.history import Asked
 from e2e.checkers.judgement import judge
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
@@ -25,7 +25,7 @@ _WORDS: Final = "no pod may be bound in this namespace"
 
 
 @pytest.mark.promise("D20")
-async def test_d20_a_refused_binding_leaves_no_annotation(stage: ExtenderStage, name: str) -> None:
+async def test_d20_a_refused_binding_leaves_no_annotation(stage: ExtenderUnderTest, name: str) -> None:
     """A policy that no extender can foresee refuses the Binding: then the pod names no card, and the next bind succeeds."""
     await stage.node(name, 14, 1)
     (pod,) = await stage.create(stage.pod("p", 9))
@@ -45,7 +45,7 @@ async def test_d20_a_refused_binding_leaves_no_annotation(stage: ExtenderStage, 
     await stage.used(name, 9)
 
 
-async def _bind(stage: ExtenderStage, pod: Object, node: str) -> Asked:
+async def _bind(stage: ExtenderUnderTest, pod: Object, node: str) -> Asked:
     """Order the pod onto the node; whichever status it is answered with."""
     metadata = pod["metadata"]
     order = {"PodName": metadata["name"], "PodNamespace": stage.namespace, "PodUID": metadata["uid"], "Node": node}
@@ -56,7 +56,7 @@ async def _bind(stage: ExtenderStage, pod: Object, node: str) -> Asked:
 
 
 @contextlib.asynccontextmanager
-async def _bindings_refused(stage: ExtenderStage) -> AsyncIterator[None]:
+async def _bindings_refused(stage: ExtenderUnderTest) -> AsyncIterator[None]:
     """An admission policy refuses each Binding in the namespace inside; then it does no longer."""
     name = f"{stage.namespace}-bindings"
     await stage.api.patch(NAMESPACES, stage.namespace, {"metadata": {"labels": {"case": name}}})
@@ -84,7 +84,7 @@ def _object(kind: str, name: str, spec: dict[str, Any]) -> Object:
     return {"apiVersion": _VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-async def _is_refused(stage: ExtenderStage) -> bool:
+async def _is_refused(stage: ExtenderUnderTest) -> bool:
     """Does the policy refuse the Binding of a pod that is not there? Without it there is no such pod."""
     try:
         await stage.observer.bind("nobody", "nowhere")

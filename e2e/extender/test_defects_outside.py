@@ -15,7 +15,7 @@ from clusters.api.resources import NODES
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import booking, gpu_pod
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
@@ -33,7 +33,7 @@ FORGERY: Final = {
 
 
 @pytest.mark.promise("D26")
-async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderStage) -> None:
+async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderUnderTest) -> None:
     """D26: profiles of the program and much else could be read by any pod. (Certificates: test_tls.py.)"""
     root = "/".join(stage.cluster.extender_url().split("/")[:3])
     paths = (
@@ -52,7 +52,7 @@ async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderStage) -> Non
 
 @pytest.mark.promise("D29")
 @pytest.mark.needs("call")
-async def test_d29_a_pod_that_was_asked_about_too_early_is_called(stage: ExtenderStage, name: str) -> None:
+async def test_d29_a_pod_that_was_asked_about_too_early_is_called(stage: ExtenderUnderTest, name: str) -> None:
     """D29: asked about a full node only while another has room, a pod waited five minutes; now the other node shows its room."""
     await stage.node(f"{name}-full", 100, 1)
     await stage.node(name, 100, 1)
@@ -71,7 +71,7 @@ async def test_d29_a_pod_that_was_asked_about_too_early_is_called(stage: Extende
 
 
 @pytest.mark.promise("D30")
-async def test_d30_an_amount_by_a_pods_author_is_not_believed(stage: ExtenderStage, name: str) -> None:
+async def test_d30_an_amount_by_a_pods_author_is_not_believed(stage: ExtenderUnderTest, name: str) -> None:
     """D30: a pod that came past the scheduler was booked with what its author wrote, and not with what it asks for."""
     await stage.node(name, 14)
     await stage.create(stage.pod("modest", 9, bound_to=name, annotations=booking(1, card=0)))

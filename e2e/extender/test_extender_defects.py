@@ -12,7 +12,7 @@ from clusters.api.waiting import eventually
 from clusters.provider import NodeSpec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.observer import Observer, OwnCluster, observing
 
 
@@ -41,7 +41,7 @@ async def test_d10_an_unhealthy_card_gets_no_pod(own: OwnCluster) -> None:
 
 
 @pytest.mark.promise("D11")
-async def test_d11_a_text_that_is_no_number_bans_no_card(stage: ExtenderStage, name: str) -> None:
+async def test_d11_a_text_that_is_no_number_bans_no_card(stage: ExtenderUnderTest, name: str) -> None:
     """D11: whatever could not be read was card 0; a number beside it counts."""
     await stage.node(name, 20, 2)
     await stage.booked("there", name, 0, 4)
@@ -54,7 +54,7 @@ async def test_d11_a_text_that_is_no_number_bans_no_card(stage: ExtenderStage, n
 
 
 @pytest.mark.promise("D12")
-async def test_d12_more_used_than_there_is_leaves_nothing(stage: ExtenderStage, name: str) -> None:
+async def test_d12_more_used_than_there_is_leaves_nothing(stage: ExtenderUnderTest, name: str) -> None:
     """D12: the difference wrapped round, and a card with 20 of 16 used had room for a million."""
     await stage.node(name, 16, 1)
     await stage.booked("heavy", name, 0, 20)
@@ -65,7 +65,7 @@ async def test_d12_more_used_than_there_is_leaves_nothing(stage: ExtenderStage, 
 
 
 @pytest.mark.promise("D13")
-async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -> None:
+async def test_d13_cards_that_change_are_seen(stage: ExtenderUnderTest, name: str) -> None:
     """D13: a node stayed as it was at first sight, until the extender restarted."""
     await stage.node(name, 16, 1)
     for units, count, fits, large in ((160, 2, 80, 81), (24, 1, 24, 25), (8, 4, 2, 3)):
@@ -76,7 +76,7 @@ async def test_d13_cards_that_change_are_seen(stage: ExtenderStage, name: str) -
 
 
 @pytest.mark.promise("D25")
-async def test_d25_scores_look_at_the_cards(stage: ExtenderStage, name: str) -> None:
+async def test_d25_scores_look_at_the_cards(stage: ExtenderUnderTest, name: str) -> None:
     """D25: prioritize was missing, and a scheduler that does not know cards chose among the nodes that hold a pod."""
     nodes = [f"{name}-empty", name]
     for node in nodes:
@@ -88,7 +88,7 @@ async def test_d25_scores_look_at_the_cards(stage: ExtenderStage, name: str) -> 
     assert empty != fuller
 
 
-async def _largest(stage: ExtenderStage, node: str, units: int) -> None:
+async def _largest(stage: ExtenderUnderTest, node: str, units: int) -> None:
     """Wait until the node takes a pod of this number of units, and no larger one."""
 
     async def taken() -> list[bool]:

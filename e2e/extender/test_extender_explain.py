@@ -10,7 +10,7 @@ from clusters.api.resources import EVENTS_V1
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.observer import Observer
 
 pytestmark = [pytest.mark.needs("explain"), pytest.mark.stand_in_only("no kubelet has a part in it")]
@@ -41,7 +41,7 @@ async def test_a_pod_that_waits_is_explained_card_by_card(observer: Observer) ->
     assert (await observer.get(f"{url}/nobody")).status_code == 404
 
 
-async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderStage) -> None:
+async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderUnderTest) -> None:
     """The extender explains a pod that exists only as a manifest on every node with cards, and books and remembers nothing."""
     before = await stage.observer.inspect()
     small = await stage.ask(spec.EXPLAIN, gpu_pod("thought", 12))
@@ -56,7 +56,7 @@ async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderStag
     assert (await stage.observer.get(url)).status_code == 404
 
 
-async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
+async def test_what_is_explained_is_what_happens(stage: ExtenderUnderTest) -> None:
     """The nodes that explain names for a manifest are those that filter names, whatever is booked."""
     await stage.observer.run(gpu_pod("there", 9, node="a1"), gpu_pod("too", 12, node="a2"))
     await stage.used("a1", 9)
@@ -68,7 +68,7 @@ async def test_what_is_explained_is_what_happens(stage: ExtenderStage) -> None:
         assert set(answer.json()["fits"]) == set(await stage.fits(pod, *nodes)), f"{units} units"
 
 
-async def test_a_bound_pod_that_cannot_be_booked_is_reported(stage: ExtenderStage, name: str) -> None:
+async def test_a_bound_pod_that_cannot_be_booked_is_reported(stage: ExtenderUnderTest, name: str) -> None:
     """The extender writes an event on the pod, because no scheduler asks about it any more."""
     await stage.node(name, 20, 2)
     await stage.booked("nowhere", name, 7, 4)

@@ -6,7 +6,7 @@ import pytest
 
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.extender.extender_stage import ExtenderStage, Object
+from e2e.extender.extender_under_test import ExtenderUnderTest, Object
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.needs("prioritize")
@@ -15,7 +15,7 @@ _SPREAD = {spec.WISH_POLICY: "spread"}
 
 
 @pytest.mark.promise("EXT-016")
-async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
+async def test_every_host_has_a_whole_score(stage: ExtenderUnderTest) -> None:
     """A bare array in the order asked, integers from 0 to 10, also for unknown nodes and those that do not fit the pod."""
     names = ["b2", "nowhere", "a1", "a2"]
     for pod in (
@@ -33,7 +33,7 @@ async def test_every_host_has_a_whole_score(stage: ExtenderStage) -> None:
 
 @pytest.mark.needs("binpack", "device_plugin", "wishes")
 @pytest.mark.promise("EXT-017")
-async def test_binpack_likes_the_fuller_node_and_spread_the_emptier(stage: ExtenderStage) -> None:
+async def test_binpack_likes_the_fuller_node_and_spread_the_emptier(stage: ExtenderUnderTest) -> None:
     """The pod's wish decides, else the cluster's policy."""
     await stage.observer.run(gpu_pod("there", 8, node="a2"))
     await stage.used("a2", 8, 0)
@@ -74,5 +74,5 @@ async def test_a_pod_that_wants_to_be_spread_gets_another_card(observer: Observe
     await observer.check_all("one", "two", "three")
 
 
-async def _scores(stage: ExtenderStage, pod: Object) -> dict[str, int]:
+async def _scores(stage: ExtenderUnderTest, pod: Object) -> dict[str, int]:
     return {one["Host"]: one["Score"] for one in await stage.prioritize(pod, "a2", "b2")}

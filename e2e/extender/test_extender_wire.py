@@ -10,7 +10,7 @@ import pytest
 from clusters.api.resources import NODES
 from clusters.targets import Target
 from e2e import spec
-from e2e.extender.extender_stage import ExtenderStage, Object, refused
+from e2e.extender.extender_under_test import ExtenderUnderTest, Object, refused
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
@@ -19,7 +19,7 @@ NAMES: Final = ("a1", "a2", "b2", "nowhere")
 
 
 @pytest.mark.promise("EXT-004")
-async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderStage) -> None:
+async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderUnderTest) -> None:
     """A part of the nodes asked about, each once, and a list even if it is empty."""
     fit = await stage.filter(stage.pod("p", 11), "a2", "a1", "b1")
     none = await stage.filter(stage.pod("p", 1000), "a1", "a2")
@@ -29,13 +29,13 @@ async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderSt
 
 
 @pytest.mark.promise("D23")
-async def test_d23_a_filter_by_names_sends_no_nodes(stage: ExtenderStage) -> None:
+async def test_d23_a_filter_by_names_sends_no_nodes(stage: ExtenderUnderTest) -> None:
     """D23: a question with names was answered with full Nodes beside them, which a scheduler reads and passes over."""
     assert (await stage.filter(stage.pod("p", 11), "a2", "a1", "b1")).get("Nodes") is None
 
 
 @pytest.mark.promise("EXT-005")
-async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderStage) -> None:
+async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderUnderTest) -> None:
     """Those fields that a scheduler reads."""
     nodes = [await stage.api.get(NODES, name) for name in ("a1", "a2")]
     asked = {"Pod": stage.pod("p", 11), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}
@@ -49,7 +49,7 @@ def _read(node: Object) -> tuple[object, ...]:
 
 
 @pytest.mark.promise("EXT-032")
-async def test_a_filter_by_megabytes_of_nodes_is_answered(stage: ExtenderStage) -> None:
+async def test_a_filter_by_megabytes_of_nodes_is_answered(stage: ExtenderUnderTest) -> None:
     """A scheduler without a node cache sends whole Nodes, which are tens of megabytes on a large cluster; here eight."""
     node = await stage.api.get(NODES, "a1")
     node["metadata"]["annotations"] = {"large": "x" * (8 << 20)}
@@ -59,7 +59,7 @@ async def test_a_filter_by_megabytes_of_nodes_is_answered(stage: ExtenderStage) 
 
 
 @pytest.mark.promise("EXT-006")
-async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderStage) -> None:
+async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderUnderTest) -> None:
     """A node that was asked about is in the answer, or in one of the maps of failures with a reason; none in both."""
     await stage.observer.run(stage.pod("full", 14, scheduler="default-scheduler", node="a1"))
     await stage.used("a1", 14)
@@ -74,7 +74,7 @@ async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderStage
 
 @pytest.mark.needs("unresolvable")
 @pytest.mark.promise("EXT-007")
-async def test_a_node_that_no_end_cures_is_unresolvable(stage: ExtenderStage) -> None:
+async def test_a_node_that_no_end_cures_is_unresolvable(stage: ExtenderUnderTest) -> None:
     """Nodes that the end of pods cures are in the one map, nodes that nothing cures in the other."""
     await stage.observer.run(stage.pod("full", 14, scheduler="default-scheduler", node="a1"))
     await stage.used("a1", 14)
@@ -87,7 +87,7 @@ async def test_a_node_that_no_end_cures_is_unresolvable(stage: ExtenderStage) ->
 
 
 @pytest.mark.promise("EXT-013")
-async def test_one_node_is_a_question_like_any_other(stage: ExtenderStage) -> None:
+async def test_one_node_is_a_question_like_any_other(stage: ExtenderUnderTest) -> None:
     """A scheduler asks so about the node that a pod is nominated to."""
     assert await stage.fits(stage.pod("p", 5), "a1") == ["a1"]
     assert await stage.fits(stage.pod("p", 15), "a1") == []
@@ -96,7 +96,7 @@ async def test_one_node_is_a_question_like_any_other(stage: ExtenderStage) -> No
 @pytest.mark.promise("EXT-014", "EXT-015")
 @pytest.mark.parametrize("units", [(), ("0",), (0, 0)], ids=["none", "quantity 0", "twice 0"])
 async def test_a_pod_that_asks_for_nothing_passes(
-    stage: ExtenderStage, target: Target, units: tuple[object, ...]
+    stage: ExtenderUnderTest, target: Target, units: tuple[object, ...]
 ) -> None:
     """On every node, also on an unknown one; a target may declare that it refuses such pods on nodes without cards."""
     pod = stage.pod("p", *units)
@@ -116,7 +116,7 @@ async def test_a_pod_that_asks_for_nothing_passes(
     ],
     ids=["up to 1.16", "any casing", "today"],
 )
-async def test_keys_are_read_in_any_casing(stage: ExtenderStage, question: dict[str, Any]) -> None:
+async def test_keys_are_read_in_any_casing(stage: ExtenderUnderTest, question: dict[str, Any]) -> None:
     """Null is absent, and unknown keys are passed over."""
     pod = {**stage.pod("p", 1), "status": None}
     asked = {key: pod if key.lower() == "pod" else value for key, value in question.items()}
@@ -126,7 +126,7 @@ async def test_keys_are_read_in_any_casing(stage: ExtenderStage, question: dict[
 
 
 @pytest.mark.promise("EXT-009")
-async def test_a_refused_bind_is_an_answer(stage: ExtenderStage) -> None:
+async def test_a_refused_bind_is_an_answer(stage: ExtenderUnderTest) -> None:
     """Status 200 (or the one that the target declares) with a reason; the pod is not touched."""
     (pod,) = await stage.create(stage.pod("large", 20))
 
@@ -135,7 +135,7 @@ async def test_a_refused_bind_is_an_answer(stage: ExtenderStage) -> None:
 
 
 @pytest.mark.promise("EXT-031")
-async def test_a_filter_of_five_thousand_names(stage: ExtenderStage) -> None:
+async def test_a_filter_of_five_thousand_names(stage: ExtenderUnderTest) -> None:
     """Each comes back once. (How long that takes is measured by make bench.)"""
     names = [f"node-{number:04}" for number in range(5000)]
     question = {"Pod": stage.pod("p", 1), "Nodes": None, "NodeNames": [*names, "a1"]}
@@ -146,7 +146,7 @@ async def test_a_filter_of_five_thousand_names(stage: ExtenderStage) -> None:
 
 
 @pytest.mark.promise("EXT-024")
-async def test_the_same_question_has_the_same_answer(observer: Observer, stage: ExtenderStage) -> None:
+async def test_the_same_question_has_the_same_answer(observer: Observer, stage: ExtenderUnderTest) -> None:
     """A filter books nothing: asked fifty times in parallel, the book is as it was."""
     (pod,) = await stage.create(stage.pod("p", 9))
     before = await observer.booked()

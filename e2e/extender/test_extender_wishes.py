@@ -10,7 +10,7 @@ from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
-from e2e.extender.extender_stage import Object
+from e2e.extender.extender_under_test import Object
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.needs("device_plugin", "wishes")

@@ -10,14 +10,14 @@ import pytest
 from clusters.api.connection import TransportError
 from clusters.api.waiting import until
 from e2e import spec
-from e2e.extender.extender_stage import ExtenderStage
-from e2e.tcp_road import road_to_api
+from e2e.extender.extender_under_test import ExtenderUnderTest
+from e2e.tcp_proxy import road_to_api
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
 
 @pytest.mark.promise("D24", "EXT-025")
-async def test_d24_a_held_bind_holds_up_no_question(stage: ExtenderStage) -> None:
+async def test_d24_a_held_bind_holds_up_no_question(stage: ExtenderUnderTest) -> None:
     """D24: a node's lock was held over a bind's requests and taken for each question about it; then the bind goes on."""
     (pod,) = await stage.create(stage.pod("p", 3))
     account = stage.folder / "kubeconfig"

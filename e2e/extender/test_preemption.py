@@ -8,7 +8,7 @@ from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender import schedulers
-from e2e.extender.extender_stage import ExtenderStage, Object
+from e2e.extender.extender_under_test import ExtenderUnderTest, Object
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.needs("device_plugin", "preempt")
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.needs("device_plugin", "preempt")
 POPULATION = {"a": (8, 4), "b": (6, 2), "c": (8, 3), "d": (6, 1)}
 
 
-async def populate(stage: ExtenderStage) -> dict[str, Object]:
+async def populate(stage: ExtenderUnderTest) -> dict[str, Object]:
     """Fill a2: a and b on the one card, c and d on the other; the pods."""
     for value in (1, 2, 3, 4, 1000):
         await stage.priority(_name(stage, value), value)
@@ -31,7 +31,7 @@ async def populate(stage: ExtenderStage) -> dict[str, Object]:
 
 
 @pytest.mark.promise("EXT-028")
-async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observer) -> None:
+async def test_the_victims_free_one_card(stage: ExtenderUnderTest, observer: Observer) -> None:
     """The scheduler asks which ends make room; those of one card go, the others run on, and the pod is on that card."""
     before = await populate(stage)
     (important,) = await observer.run(_of(stage, gpu_pod("important", 12, node="a2"), 1000), seconds=120)
@@ -46,7 +46,7 @@ async def test_the_victims_free_one_card(stage: ExtenderStage, observer: Observe
 
 
 @pytest.mark.promise("EXT-028")
-async def test_a_node_on_which_no_end_helps_is_dropped(stage: ExtenderStage) -> None:
+async def test_a_node_on_which_no_end_helps_is_dropped(stage: ExtenderUnderTest) -> None:
     """A node is dropped if its cards are too small or its pods are as important; only uids of pods of that node are answered."""
     before = await populate(stage)
     (peer,) = await stage.observer.run(_of(stage, gpu_pod("peer", 10, node="a1"), 1000))
@@ -62,7 +62,7 @@ async def test_a_node_on_which_no_end_helps_is_dropped(stage: ExtenderStage) -> 
 
 
 @pytest.mark.promise("EXT-029")
-async def test_without_the_verb_pods_end_for_nothing(stage: ExtenderStage, observer: Observer) -> None:
+async def test_without_the_verb_pods_end_for_nothing(stage: ExtenderUnderTest, observer: Observer) -> None:
     """A scheduler that does not ask takes the cheapest by their sum, one of each card, and the pod still waits."""
     before = await populate(stage)
     without = stage.configuration(preemptVerb=None)
@@ -84,11 +84,11 @@ async def _left(observer: Observer, names: set[str]) -> None:
     await eventually(observer.pods, are_left, f"{names} are left")
 
 
-def _name(stage: ExtenderStage, value: int) -> str:
+def _name(stage: ExtenderUnderTest, value: int) -> str:
     return f"{stage.namespace}-{value}"
 
 
-def _of(stage: ExtenderStage, pod: Object, value: int) -> Object:
+def _of(stage: ExtenderUnderTest, pod: Object, value: int) -> Object:
     """The pod with that priority."""
     pod["spec"]["priorityClassName"] = _name(stage, value)
     return pod

@@ -15,7 +15,7 @@ from clusters.targets import SCHEDULER_CONFIG
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender import schedulers
-from e2e.extender.extender_stage import ExtenderStage, Object
+from e2e.extender.extender_under_test import ExtenderUnderTest, Object
 from e2e.observer import Observer
 from e2e.promises import ROOT
 
@@ -27,7 +27,7 @@ FLEET: Final = 250
 LARGE: Final = 18
 
 
-async def fleet(stage: ExtenderStage) -> str:
+async def fleet(stage: ExtenderUnderTest) -> str:
     """Nodes with twenty units each, of which only the last has them on one card; its name."""
     names = [f"{stage.namespace}-{number:03}" for number in range(FLEET)]
     labels = {"fleet": stage.namespace}
@@ -36,7 +36,7 @@ async def fleet(stage: ExtenderStage) -> str:
     return names[-1]
 
 
-def pod_for(stage: ExtenderStage, name: str) -> Object:
+def pod_for(stage: ExtenderUnderTest, name: str) -> Object:
     """One that only the last node of the fleet holds, though each has enough in sum."""
     pod = stage.pod(name, LARGE, scheduler=schedulers.NAME)
     pod["spec"]["nodeSelector"] = {"fleet": stage.namespace}
@@ -44,7 +44,7 @@ def pod_for(stage: ExtenderStage, name: str) -> Object:
 
 
 @pytest.mark.promise("EXT-034")
-async def test_scheduler_that_looks_at_all_nodes_is_not_refused(stage: ExtenderStage) -> None:
+async def test_scheduler_that_looks_at_all_nodes_is_not_refused(stage: ExtenderUnderTest) -> None:
     """As the comment of our configuration advises: the pod is bound to the one node that holds it, at the first attempt."""
     last = await fleet(stage)
     async with stage.scheduler(stage.configuration(percentage=100)):
@@ -55,7 +55,7 @@ async def test_scheduler_that_looks_at_all_nodes_is_not_refused(stage: ExtenderS
 
 @pytest.mark.needs("call")
 @pytest.mark.promise("EXT-034")
-async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: ExtenderStage) -> None:
+async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: ExtenderUnderTest) -> None:
     """A scheduler that shows a hundred nodes at a time is made to look again at those without the card."""
     last = await fleet(stage)
     async with stage.scheduler(stage.configuration(percentage=1)):
@@ -68,7 +68,7 @@ async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: Extende
 
 
 @pytest.mark.promise("EXT-035")
-async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderStage, name: str) -> None:
+async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderUnderTest, name: str) -> None:
     """Twenty units on two cards hold no pod of fifteen; on one they do. (When a pod has gone: E2E-003.)"""
     await stage.node(name, 20, 2)
     await stage.create(stage.pod("p", 15, scheduler="default-scheduler", node=name))
@@ -81,7 +81,7 @@ async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderS
 
 @pytest.mark.needs("call")
 @pytest.mark.promise("EXT-035")
-async def test_pods_are_called_when_a_card_is_declared_well(stage: ExtenderStage, name: str) -> None:
+async def test_pods_are_called_when_a_card_is_declared_well(stage: ExtenderUnderTest, name: str) -> None:
     """A card that is declared healthy wakes no pod on its own, so the extender calls those that wait for it."""
     await stage.node(name, 20, 1)
     async with contextlib.AsyncExitStack() as entered, stage.banned(name, "0"):
@@ -136,7 +136,7 @@ def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> No
 @pytest.mark.promise("EXT-038")
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
 @pytest.mark.promise("D28")
-async def test_a_configuration_of_an_older_version_is_refused(stage: ExtenderStage, version: str) -> None:
+async def test_a_configuration_of_an_older_version_is_refused(stage: ExtenderUnderTest, version: str) -> None:
     """Schedulers refuse the version that the original ships (v1beta2). Ours is taken, as every case of this run shows."""
     configuration = stage.configuration()
     shipped = yaml.safe_load(SCHEDULER_CONFIG.read_text())

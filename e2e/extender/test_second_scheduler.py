@@ -15,7 +15,7 @@ from clusters.api.waiting import eventually
 from clusters.deploy.render import FOLDER
 from e2e import spec
 from e2e.builders import NO_SCHEDULER, gpu_pod, plain_container
-from e2e.extender.extender_stage import ExtenderStage, Object
+from e2e.extender.extender_under_test import ExtenderUnderTest, Object
 from e2e.observer import Observer
 from e2e.tenant import admitted
 
@@ -27,7 +27,7 @@ NAME: Final = "gpushare-scheduler"
 DEFAULT: Final = "default-scheduler"
 
 
-def configuration(stage: ExtenderStage) -> dict[str, Any]:
+def configuration(stage: ExtenderUnderTest) -> dict[str, Any]:
     """The one in the overlay's ConfigMap, for the session's extender."""
     mounted = yaml.safe_load((OVERLAY / "second-scheduler.yaml").read_text())["data"]
     shipped = yaml.safe_load(mounted["config.yaml"])
@@ -36,7 +36,7 @@ def configuration(stage: ExtenderStage) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def created(stage: ExtenderStage, *manifests: Object) -> AsyncIterator[None]:
+async def created(stage: ExtenderUnderTest, *manifests: Object) -> AsyncIterator[None]:
     """The objects are there inside. Skips if the API server has no such kind."""
     paths = []
     try:
@@ -54,7 +54,7 @@ async def created(stage: ExtenderStage, *manifests: Object) -> AsyncIterator[Non
             await stage.api.request("DELETE", path)
 
 
-async def bound_by(stage: ExtenderStage, name: str) -> set[str]:
+async def bound_by(stage: ExtenderUnderTest, name: str) -> set[str]:
     """The schedulers that have reported a binding of the pod."""
     events = await stage.api.list(EVENTS, stage.namespace, field_selector=f"involvedObject.name={name}")
     return {
@@ -66,7 +66,7 @@ async def bound_by(stage: ExtenderStage, name: str) -> set[str]:
 
 @pytest.mark.needs("device_plugin")
 @pytest.mark.promise("EXT-038", "D28")
-async def test_pods_that_name_the_second_scheduler_share_a_card(stage: ExtenderStage, observer: Observer) -> None:
+async def test_pods_that_name_the_second_scheduler_share_a_card(stage: ExtenderUnderTest, observer: Observer) -> None:
     """The account of the extender's pod and the roles of the overlay are enough; other pods stay with the cluster's scheduler."""
     shared = [f"p{number}" for number in range(3)]
     plain = gpu_pod("plain", node="a1")
@@ -81,7 +81,7 @@ async def test_pods_that_name_the_second_scheduler_share_a_card(stage: ExtenderS
 
 
 @pytest.mark.promise("EXT-038")
-async def test_the_policy_names_the_scheduler_of_pods_that_share(stage: ExtenderStage) -> None:
+async def test_the_policy_names_the_scheduler_of_pods_that_share(stage: ExtenderUnderTest) -> None:
     """A pod that asks for card memory and names neither scheduler nor node gets ours; each other pod keeps its own."""
     plain = gpu_pod("plain")
     plain["spec"]["containers"] = [plain_container("c")]

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from e2e import spec
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.extender.strangers import Caller, idle_connections
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
@@ -31,7 +31,7 @@ OTHERS: Final = pytest.mark.exhaustive("all verbs are read by the same server")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def book(stage: ExtenderStage, name: str) -> AsyncIterator[ExtenderStage]:
+async def book(stage: ExtenderUnderTest, name: str) -> AsyncIterator[ExtenderUnderTest]:
     """A book with something in it, which is the same in the end; and the extender goes on."""
     # A node of its own: the others may show what cases before this one found.
     await stage.node(name, 14)
@@ -43,31 +43,31 @@ async def book(stage: ExtenderStage, name: str) -> AsyncIterator[ExtenderStage]:
     assert await stage.fits(stage.pod("p", 11), name) == [name]
 
 
-def posts(stage: ExtenderStage) -> tuple[str, ...]:
+def posts(stage: ExtenderUnderTest) -> tuple[str, ...]:
     """The paths to which a scheduler posts."""
     return (*VERBS, *(path for name, path in DECLARED.items() if stage.claims(name)))
 
 
-def gets(stage: ExtenderStage) -> tuple[str, ...]:
+def gets(stage: ExtenderUnderTest) -> tuple[str, ...]:
     """The paths that are read."""
     explained = (f"{spec.EXPLAIN}/nobody/p",) if stage.claims("explain") else ()
     return (*BOOKS, *explained, *(PROBES if stage.claims("probes") else ()))
 
 
-def is_answer(status: int, path: str, stage: ExtenderStage) -> bool:
+def is_answer(status: int, path: str, stage: ExtenderUnderTest) -> bool:
     """Is that a status for a body that is no question? A filter and a bind have a place for an error in their answer."""
     return (
         400 <= status < 500 or (path in VERBS and status == 200) or (path == spec.BIND and stage.refuses_with(status))
     )
 
 
-async def wrong_statuses(stage: ExtenderStage, body: Path) -> dict[str, int]:
+async def wrong_statuses(stage: ExtenderUnderTest, body: Path) -> dict[str, int]:
     """The verbs that answer the body, which is no question, with another status than they may."""
     seen = {path: await ANONYMOUS.status(of(stage, path), "POST", body) for path in posts(stage)}
     return {path: status for path, status in seen.items() if not is_answer(status, path, stage)}
 
 
-def of(stage: ExtenderStage, path: str) -> str:
+def of(stage: ExtenderUnderTest, path: str) -> str:
     """The address of a path below the verbs', or of one at the root."""
     url = stage.cluster.extender_url()
     if path not in PROBES:
@@ -77,7 +77,7 @@ def of(stage: ExtenderStage, path: str) -> str:
 
 
 @pytest.mark.promise("EXT-012")
-async def test_a_wrong_method_is_405(book: ExtenderStage) -> None:
+async def test_a_wrong_method_is_405(book: ExtenderUnderTest) -> None:
     """On every path, whatever the method."""
     asked = [
         (path, method)
@@ -91,7 +91,7 @@ async def test_a_wrong_method_is_405(book: ExtenderStage) -> None:
 
 
 @pytest.mark.promise("EXT-011")
-async def test_an_unknown_path_is_404(book: ExtenderStage) -> None:
+async def test_an_unknown_path_is_404(book: ExtenderUnderTest) -> None:
     """Whatever is asked there; some that begin as known ones do."""
     paths = ("/", "/nope", "/filter/x", "/filters", "/inspect/a/b", "/explain/x", "/explain//", "/bind%00")
     asked = [(path, method) for path in paths for method in ("GET", "POST", "DELETE")]
@@ -113,7 +113,7 @@ async def test_an_unknown_path_is_404(book: ExtenderStage) -> None:
     ],
     ids=["numbers", "nested", "array", "number", "nothing"],
 )
-async def test_a_wrong_type_is_answered(book: ExtenderStage, tmp_path: Path, body: str) -> None:
+async def test_a_wrong_type_is_answered(book: ExtenderUnderTest, tmp_path: Path, body: str) -> None:
     """JSON, but not of the form that is asked for."""
     (tmp_path / "body").write_text(body)
 
@@ -121,7 +121,7 @@ async def test_a_wrong_type_is_answered(book: ExtenderStage, tmp_path: Path, bod
 
 
 @pytest.mark.promise("EXT-010")
-async def test_a_body_is_read_as_json_or_refused(book: ExtenderStage, tmp_path: Path) -> None:
+async def test_a_body_is_read_as_json_or_refused(book: ExtenderUnderTest, tmp_path: Path) -> None:
     """The extender reads a body of another content type as JSON, as a program in Go does, or refuses what a web page can send."""
     question = {"Pod": book.pod("p", 1), "Nodes": None, "NodeNames": ["a1"]}
     (tmp_path / "body").write_text(json.dumps(question))
@@ -132,7 +132,7 @@ async def test_a_body_is_read_as_json_or_refused(book: ExtenderStage, tmp_path: 
 
 
 @pytest.mark.promise("EXT-010")
-async def test_a_body_cut_short_is_answered(book: ExtenderStage, tmp_path: Path) -> None:
+async def test_a_body_cut_short_is_answered(book: ExtenderUnderTest, tmp_path: Path) -> None:
     """A question that ends in its middle."""
     question = {"Pod": book.pod("p", 1), "NodeNames": ["a1"], "PodName": "p", **book.pod("p", 1)}
     whole = json.dumps(question)
@@ -142,7 +142,7 @@ async def test_a_body_cut_short_is_answered(book: ExtenderStage, tmp_path: Path)
 
 
 @pytest.mark.promise("EXT-010")
-async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: ExtenderStage) -> None:
+async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: ExtenderUnderTest) -> None:
     """Less comes than was announced, then the connection ends; the extender does not wait for the rest."""
     for path in posts(book):
         parts = urlsplit(of(book, path))
@@ -164,7 +164,9 @@ async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: Extender
         *(pytest.param(path, marks=[OTHERS, pytest.mark.needs(name)]) for name, path in DECLARED.items()),
     ],
 )
-async def test_a_body_of_a_hundred_megabytes_gets_its_status(book: ExtenderStage, tmp_path: Path, path: str) -> None:
+async def test_a_body_of_a_hundred_megabytes_gets_its_status(
+    book: ExtenderUnderTest, tmp_path: Path, path: str
+) -> None:
     """A body as large as a scheduler without a node cache sends of a large cluster is read whole and found to be nonsense."""
     with (tmp_path / "body").open("wb") as file:
         file.write(b'{"Pod": {"metadata": {"name": "')
@@ -174,7 +176,7 @@ async def test_a_body_of_a_hundred_megabytes_gets_its_status(book: ExtenderStage
 
 
 @pytest.mark.promise("EXT-010")
-async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp_path: Path) -> None:
+async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderUnderTest, tmp_path: Path) -> None:
     """A GET is answered as without it."""
     (tmp_path / "body").write_bytes(b"{" * 1_000_000)
     paths = gets(book)
@@ -184,7 +186,7 @@ async def test_a_body_where_none_belongs_is_passed_over(book: ExtenderStage, tmp
 
 
 @pytest.mark.promise("EXT-010")
-async def test_ten_thousand_idle_connections(book: ExtenderStage, name: str) -> None:
+async def test_ten_thousand_idle_connections(book: ExtenderUnderTest, name: str) -> None:
     """A question beside them is answered; the extender may close those that have waited longest."""
     parts = urlsplit(of(book, spec.FILTER))
     assert parts.hostname is not None

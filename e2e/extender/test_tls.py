@@ -14,7 +14,7 @@ import pytest_asyncio
 from clusters.api.certificates import Authority
 from e2e import spec
 from e2e.extender import schedulers
-from e2e.extender.extender_stage import ExtenderStage
+from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.extender.strangers import NO_ANSWER, Caller
 
 pytestmark = [pytest.mark.needs("client-certificates"), pytest.mark.stand_in_only("no kubelet has a part in it")]
@@ -29,7 +29,7 @@ ROOT: Final = (*PROBES, "/version")
 class Secured:
     """The second extender, and its allowed clients."""
 
-    stage: ExtenderStage
+    stage: ExtenderUnderTest
     url: str
     ca: Path
     known: Caller
@@ -42,7 +42,7 @@ class Secured:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def secured(stage: ExtenderStage, tmp_path: Path) -> AsyncIterator[Secured]:
+async def secured(stage: ExtenderUnderTest, tmp_path: Path) -> AsyncIterator[Secured]:
     """With a certificate for 127.0.0.1; the session's extender shows the book before and after."""
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()

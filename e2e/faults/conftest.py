@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from clusters.provider import Cluster, load_nodes
-from e2e.faults.fault_stage import FaultStage
+from e2e.faults.node_under_faults import NodeUnderFaults
 from e2e.observer import OwnCluster, observing
 from e2e.report.case_notes import add_note
 
@@ -37,10 +37,10 @@ async def fault_cluster(own: OwnCluster) -> AsyncIterator[Cluster]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def faults(request: pytest.FixtureRequest, fault_cluster: Cluster) -> AsyncIterator[FaultStage]:
+async def faults(request: pytest.FixtureRequest, fault_cluster: Cluster) -> AsyncIterator[NodeUnderFaults]:
     """A namespace of the case's own; the cards are healthy before and after."""
     async with observing(fault_cluster, f"faults-{next(_NUMBERS)}") as observer:
-        stage = FaultStage(observer, lambda what, seconds: add_note(request, "fault", [seconds, what]))
+        stage = NodeUnderFaults(observer, lambda what, seconds: add_note(request, "fault", [seconds, what]))
         await stage.heal()
         try:
             yield stage

@@ -11,13 +11,13 @@ from clusters.api.api_client import Object
 from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.faults.fault_stage import NODE, FaultStage
+from e2e.faults.node_under_faults import NODE, NodeUnderFaults
 from e2e.site.node_cards import amount
 
 pytestmark = pytest.mark.needs("cards-annotation", "health")
 
 
-async def test_a_card_is_lost_during_allocate(faults: FaultStage) -> None:
+async def test_a_card_is_lost_during_allocate(faults: NodeUnderFaults) -> None:
     """Pods come while a card goes: none is started on it afterwards, the others run on theirs."""
     units = max((await faults.units()).values())
     names = [f"p-{number}" for number in range(4)]
@@ -35,7 +35,7 @@ async def test_a_card_is_lost_during_allocate(faults: FaultStage) -> None:
     assert await faults.unhealthy() == {1: "lost"}
 
 
-async def test_nvml_is_slow(faults: FaultStage) -> None:
+async def test_nvml_is_slow(faults: NodeUnderFaults) -> None:
     """Five seconds a call: pods are admitted in between, and the changes are seen in the end."""
     await faults.command("slow", "nvmlDeviceGet*", "--seconds", "5", "--count", "2")
     await faults.command("slow", "nvmlEventSetWait*", "--seconds", "5", "--count", "1")
@@ -45,7 +45,7 @@ async def test_nvml_is_slow(faults: FaultStage) -> None:
     await faults.shows("Xid 48 while NVML takes 5 s a call", 2)
 
 
-async def test_nvml_is_uninitialised_under_the_plugin(faults: FaultStage) -> None:
+async def test_nvml_is_uninitialised_under_the_plugin(faults: NodeUnderFaults) -> None:
     """Another user of the library shut it: it is opened again, no card is unhealthy for it, and Xids still arrive."""
     await faults.command("fail", "nvmlEventSetWait*", "--with", "UNINITIALIZED", "--count", "2")
     await faults.command("fail", "nvmlDeviceGet*", "--with", "UNINITIALIZED", "--count", "2")
@@ -57,7 +57,7 @@ async def test_nvml_is_uninitialised_under_the_plugin(faults: FaultStage) -> Non
     await faults.shows("Xid 79 after NVML was opened again", 3)
 
 
-async def test_the_driver_goes_away_and_comes_back(faults: FaultStage) -> None:
+async def test_the_driver_goes_away_and_comes_back(faults: NodeUnderFaults) -> None:
     """An update of the driver: all cards are unhealthy during it, and healthy afterwards without an operator."""
     cards = set(await faults.units())
     await faults.command("init-fails", "DRIVER_NOT_LOADED")
@@ -69,7 +69,7 @@ async def test_the_driver_goes_away_and_comes_back(faults: FaultStage) -> None:
     await faults.shows("the driver is back")
 
 
-async def test_the_driver_is_missing_at_the_start(faults: FaultStage) -> None:
+async def test_the_driver_is_missing_at_the_start(faults: NodeUnderFaults) -> None:
     """The plugin waits, logs something, and goes on without help."""
     await faults.cluster.kill("device_plugin", NODE)
     before = faults.cluster.log("device_plugin", NODE)
@@ -84,7 +84,7 @@ async def test_the_driver_is_missing_at_the_start(faults: FaultStage) -> None:
     await faults.shows("the driver was missing at the start and came")
 
 
-async def test_a_card_is_added_and_removed(faults: FaultStage) -> None:
+async def test_a_card_is_added_and_removed(faults: NodeUnderFaults) -> None:
     """A card comes and goes without a restart of the plugin, and the other cards keep their indices."""
     before = await faults.indices()
     adding = time.monotonic()
@@ -104,7 +104,7 @@ async def test_a_card_is_added_and_removed(faults: FaultStage) -> None:
     )
 
 
-async def test_a_cards_uuid_changes(faults: FaultStage) -> None:
+async def test_a_cards_uuid_changes(faults: NodeUnderFaults) -> None:
     """A stopped and started cloud machine: the old card is gone, the new one has its units and an index that no pod names."""
     old = await faults.indices()
     gone = list(old)[2]

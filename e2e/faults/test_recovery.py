@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from e2e import spec
-from e2e.faults.fault_stage import NODE, FaultStage
+from e2e.faults.node_under_faults import NODE, NodeUnderFaults
 
 pytestmark = pytest.mark.needs("cards-annotation", "health")
 
 
-async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:
+async def test_a_card_recovers_by_an_operators_word(faults: NodeUnderFaults) -> None:
     """The pod on it gets an event; the annotation is taken off the Node."""
     pods = await faults.pods_on_each_card()
     await faults.command("xid", "1", "48")
@@ -23,7 +23,7 @@ async def test_a_card_recovers_by_an_operators_word(faults: FaultStage) -> None:
 
 
 @pytest.mark.promise("DP-006")
-async def test_card_without_a_recovery_action_recovers_after_cool_down(faults: FaultStage) -> None:
+async def test_card_without_a_recovery_action_recovers_after_cool_down(faults: NodeUnderFaults) -> None:
     """The driver advises a reset: it stays unhealthy; the reset is done, and after a calm second it is healthy."""
     await faults.command("xid", "2", "48")
     await faults.shows("Xid 48, to be recovered by a reset", 2)
@@ -31,7 +31,7 @@ async def test_card_without_a_recovery_action_recovers_after_cool_down(faults: F
     await faults.shows("recovery by the driver's word (cool-down 1 s)")
 
 
-async def test_a_lost_card_that_answers_again_recovers(faults: FaultStage) -> None:
+async def test_a_lost_card_that_answers_again_recovers(faults: NodeUnderFaults) -> None:
     """A card that fell off and came back recovers after its cool-down."""
     await faults.command("lose", "3")
     await faults.shows("a card is lost", 3)
@@ -40,7 +40,7 @@ async def test_a_lost_card_that_answers_again_recovers(faults: FaultStage) -> No
 
 
 @pytest.mark.promise("DP-006")
-async def test_a_reboot_recovers_a_card(faults: FaultStage) -> None:
+async def test_a_reboot_recovers_a_card(faults: NodeUnderFaults) -> None:
     """Another boot id: the card starts again, although the driver advised a reset before."""
     await faults.command("xid", "0", "79")
     await faults.shows("Xid 79, to be recovered by a reboot", 0)
@@ -51,7 +51,7 @@ async def test_a_reboot_recovers_a_card(faults: FaultStage) -> None:
     assert (await faults.node())["status"]["nodeInfo"]["bootID"] != before
 
 
-async def test_a_restart_of_the_kubelet_recovers_nothing(faults: FaultStage) -> None:
+async def test_a_restart_of_the_kubelet_recovers_nothing(faults: NodeUnderFaults) -> None:
     """The machine is the same."""
     await faults.command("xid", "0", "79")
     await faults.shows("Xid 79 before a kubelet's restart", 0)

@@ -8,14 +8,14 @@ from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.plugin_answers import XIDS_OF_APPLICATIONS
 from e2e.checkers.pod_requests import card_of
-from e2e.faults.fault_stage import BESIDE, NODE, FaultStage
+from e2e.faults.node_under_faults import BESIDE, NODE, NodeUnderFaults
 
 pytestmark = pytest.mark.needs("cards-annotation", "health")
 
 CRITICAL = (48, 79, 119)
 
 
-async def test_an_applications_xid_changes_nothing(faults: FaultStage) -> None:
+async def test_an_applications_xid_changes_nothing(faults: NodeUnderFaults) -> None:
     """NVIDIA's list: the fault is the program's. A critical one on another card shows that all of them were read before."""
     for xid in XIDS_OF_APPLICATIONS:
         await faults.command("xid", "1", xid)
@@ -27,7 +27,7 @@ async def test_an_applications_xid_changes_nothing(faults: FaultStage) -> None:
 
 @pytest.mark.promise("DP-021")
 @pytest.mark.parametrize("xid", CRITICAL)
-async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> None:
+async def test_a_critical_xid_takes_one_card(faults: NodeUnderFaults, xid: int) -> None:
     """Allocatable falls by that card's free units; only its pod gets an event, and runs on; the node beside is as it was."""
     beside = await faults.allocatable(BESIDE)
     pods = await faults.pods_on_each_card()
@@ -44,7 +44,7 @@ async def test_a_critical_xid_takes_one_card(faults: FaultStage, xid: int) -> No
 
 
 @pytest.mark.promise("DP-021")
-async def test_pods_of_an_unhealthy_card_block_no_other_card(faults: FaultStage) -> None:
+async def test_pods_of_an_unhealthy_card_block_no_other_card(faults: NodeUnderFaults) -> None:
     """Three cards are nearly full and one of them fails: the empty one is used, and nothing lands on the failed one.
 
     kube-scheduler counts the pods of the failed card until they end, so what they have must be allocatable until then.
@@ -70,7 +70,7 @@ async def test_pods_of_an_unhealthy_card_block_no_other_card(faults: FaultStage)
     assert card_of(late) == failed
 
 
-async def test_a_new_pod_avoids_an_unhealthy_card(faults: FaultStage) -> None:
+async def test_a_new_pod_avoids_an_unhealthy_card(faults: NodeUnderFaults) -> None:
     """Three cards are full, the fourth is unhealthy: the pod waits, and runs when the card recovers, which wakes it."""
     full = max((await faults.units()).values())
     pods = await faults.observer.run(*(gpu_pod(f"full-{number}", full, node=NODE) for number in range(3)))
@@ -85,7 +85,7 @@ async def test_a_new_pod_avoids_an_unhealthy_card(faults: FaultStage) -> None:
     assert card_of(late) == free
 
 
-async def test_two_unhealthy_cards(faults: FaultStage) -> None:
+async def test_two_unhealthy_cards(faults: NodeUnderFaults) -> None:
     """Each alone, each with its own reason; a milder Xid hides neither."""
     await faults.command("xid", "0", "48")
     await faults.shows("the first of two unhealthy cards", 0)
@@ -97,7 +97,7 @@ async def test_two_unhealthy_cards(faults: FaultStage) -> None:
     assert await faults.unhealthy() == {0: "Xid 48", 3: "Xid 79"}
 
 
-async def test_an_unhealthy_card_stays_unhealthy_over_a_restart_of_the_plugin(faults: FaultStage) -> None:
+async def test_an_unhealthy_card_stays_unhealthy_over_a_restart_of_the_plugin(faults: NodeUnderFaults) -> None:
     """A plugin that restarts has read no Xid; the Node remembers."""
     await faults.command("xid", "1", "79")
     await faults.shows("Xid 79 before a restart", 1)

@@ -28,7 +28,7 @@ from clusters.providers import Choices
 from clusters.targets import Target
 from e2e import commands, spec
 from e2e.builders import gpu_pod
-from e2e.kind.plain_site import CHART, GPU_NODE, PROFILES, REGISTRY, SAMPLE, SIMULATED, PlainSite
+from e2e.kind.plain_cluster import CHART, GPU_NODE, PROFILES, REGISTRY, SAMPLE, SIMULATED, PlainCluster
 from e2e.observer import Observer, OwnCluster, observing
 
 pytestmark = pytest.mark.thorough("five installations on real kubelets take minutes")
@@ -43,7 +43,7 @@ _CHART_IMAGES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Variant:
     """How a site differs from the cluster that kubeadm makes, and what is installed there."""
 
     form: str = "base"
@@ -71,10 +71,10 @@ _UNTAINTED: Final = (
 _RARE: Final = pytest.mark.minutes_on_kind(2, "CI plays a site by Helm and one by kubectl")
 _IN_CI: Final = ("jupyterhub", "kubeadm")
 SITES: Final = {
-    "second-scheduler": Site("overlays/second-scheduler", "managed.md", is_second_scheduler=True),
-    "jupyterhub": Site(values=_SECOND, is_second_scheduler=True),
+    "second-scheduler": Variant("overlays/second-scheduler", "managed.md", is_second_scheduler=True),
+    "jupyterhub": Variant(values=_SECOND, is_second_scheduler=True),
     # The values of labels, and the taints of a server that takes no work, as k3s and RKE2 have them.
-    "k3s-like": Site(
+    "k3s-like": Variant(
         values={},
         changes=(
             _UNTAINTED,
@@ -89,7 +89,7 @@ SITES: Final = {
         ),
     ),
     # One machine for all, without a label of its role; the other node takes no pods.
-    "single-node": Site(
+    "single-node": Variant(
         "overlays/single-node",
         node="CONTROL",
         changes=(
@@ -99,7 +99,7 @@ SITES: Final = {
         ),
     ),
     # Last: it also puts the first manifest of kube-scheduler back.
-    "kubeadm": Site(puts_back=True),
+    "kubeadm": Variant(puts_back=True),
 }
 
 
@@ -119,7 +119,7 @@ async def plain(
     choices: Choices,
     helm: Path,
     tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[PlainSite]:
+) -> AsyncIterator[PlainCluster]:
     """A cluster of kubeadm with one worker that has cards, and the commands that a page needs."""
     folder = tmp_path_factory.mktemp("sites")
     images = program_images.ensure(docker_environment, sys.stderr, base=choices.image_base or None)
@@ -129,14 +129,14 @@ async def plain(
         path = f"{f'{kubectl.parent}:' if kubectl else ''}{helm.parent}:{docker_environment['PATH']}"
         variables = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": path, "HOME": str(folder)}
         version = (await cluster.api.request("GET", "/version"))["gitVersion"]
-        site = PlainSite(cluster, version, folder, variables, docker_environment)
+        site = PlainCluster(cluster, version, folder, variables, docker_environment)
         await site.load(images)
         await site.give_cards(site.control_plane, "t4x2")
         yield site
 
 
 @pytest.mark.parametrize("name", [name if name in _IN_CI else pytest.param(name, marks=_RARE) for name in SITES])
-async def test_three_pods_share_a_card_on_each_site(plain: PlainSite, tmp_path: Path, name: str) -> None:
+async def test_three_pods_share_a_card_on_each_site(plain: PlainCluster, tmp_path: Path, name: str) -> None:
     """By what was installed alone; then the report passes, and what takes the installation out leaves no object."""
     site, before = SITES[name], await plain.objects()
     if site.is_second_scheduler and int(plain.version.split(".")[1]) < _NAMING_MINOR:
@@ -155,7 +155,7 @@ async def test_three_pods_share_a_card_on_each_site(plain: PlainSite, tmp_path: 
 
 
 @contextlib.asynccontextmanager
-async def installed(plain: PlainSite, site: Site) -> AsyncIterator[None]:
+async def installed(plain: PlainCluster, site: Variant) -> AsyncIterator[None]:
     """The nodes are those of the site and gpushare is there inside, as its page has it; behind it is taken out."""
     async with contextlib.AsyncExitStack() as undone:
         for change, undoes in site.changes:
@@ -181,7 +181,7 @@ async def installed(plain: PlainSite, site: Site) -> AsyncIterator[None]:
         yield
 
 
-async def samples_share(plain: PlainSite, observer: Observer) -> None:
+async def samples_share(plain: PlainCluster, observer: Observer) -> None:
     """The sample, as it is in the repository."""
     await plain.run(f"kubectl -n {observer.namespace} apply -f", SAMPLE)
     try:
@@ -190,7 +190,7 @@ async def samples_share(plain: PlainSite, observer: Observer) -> None:
         await plain.run(f"kubectl -n {observer.namespace} delete -f", SAMPLE)
 
 
-async def hub_pods_share(plain: PlainSite, observer: Observer) -> None:
+async def hub_pods_share(plain: PlainCluster, observer: Observer) -> None:
     """Three users chose the sample's first profile; the hub's own scheduler binds the pod of a fourth, which names it."""
     scheduler = plain.folder / "hub-scheduler.yaml"
     scheduler.write_text(
@@ -217,7 +217,7 @@ def profile_pod(name: str, scheduler: str = "") -> dict[str, Any]:
     return gpu_pod(name, amount, scheduler=scheduler or profile["kubespawner_override"]["scheduler_name"])
 
 
-async def share_a_card(plain: PlainSite, observer: Observer, *names: str) -> None:
+async def share_a_card(plain: PlainCluster, observer: Observer, *names: str) -> None:
     """The extender bound each pod, to one card of one node; their containers got that card."""
     pods = await observer.running(*names)
     cards = {(pod["spec"]["nodeName"], pod["metadata"]["annotations"][spec.POD_INDEX]) for pod in pods}

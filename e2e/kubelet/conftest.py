@@ -13,7 +13,7 @@ from clusters.kubelet.timings import Timings
 from clusters.local_cluster import LocalCluster
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import Cluster
-from e2e.kubelet.kubelet_stage import Stage
+from e2e.kubelet.node_under_test import NodeUnderTest
 from e2e.kubelet.stand_in import StandIn
 from e2e.kubelet.worker import Worker
 from e2e.observer import Observer
@@ -30,11 +30,11 @@ def timings() -> Timings:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def stage(cluster: Cluster, observer: Observer, timings: Timings) -> AsyncIterator[Stage]:
+async def stage(cluster: Cluster, observer: Observer, timings: Timings) -> AsyncIterator[NodeUnderTest]:
     """A kubelet of the cluster's kind, with a resource and a namespace of the case's own."""
     number = next(_NUMBERS)
     with scratch_folder() as folder:
-        stage = Stage(
+        stage = NodeUnderTest(
             StandIn(cluster, f"kubelet-{number}", folder, timings)
             if isinstance(cluster, LocalCluster)
             else Worker(cluster, _WORKER),

@@ -8,7 +8,7 @@ import pytest
 
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import eventually
-from e2e.kubelet.kubelet_stage import Stage
+from e2e.kubelet.node_under_test import NodeUnderTest
 from e2e.kubelet.sample_plugin import healthy
 
 # Ends with an error once a second and restarts immediately, with its variables in its log.
@@ -16,7 +16,7 @@ _ENV_AND_FAIL = ["sh", "-c", "env; sleep 0.3; exit 1"]
 
 
 @pytest.mark.promise("DP-022")
-async def test_can_schedule_a_pod_that_requires_a_device(stage: Stage) -> None:
+async def test_can_schedule_a_pod_that_requires_a_device(stage: NodeUnderTest) -> None:
     """A scheduled pod gets the devices that PodResources names, and the next pod that asks for one is rejected."""
     await stage.serve(2)
     await stage.create(
@@ -36,7 +36,7 @@ async def test_can_schedule_a_pod_that_requires_a_device(stage: Stage) -> None:
 
 
 @pytest.mark.promise("DP-022")
-async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage) -> None:
+async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: NodeUnderTest) -> None:
     """A container that starts again has the same ids, and the plugin is not asked to allocate again."""
     plugin = await stage.serve(5, pre_start=True)
     await stage.create("p", stage.container(devices=2, command=_ENV_AND_FAIL))
@@ -48,7 +48,7 @@ async def test_keeps_device_plugin_assignments_across_pod_restarts(stage: Stage)
 
 
 @pytest.mark.promise("DP-022", "G3-09", "G3-10", "G3-13")
-async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: Stage) -> None:
+async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: NodeUnderTest) -> None:
     """A pod keeps its devices over a restart, which removes the plugin's socket and zeroes its resource alone."""
     plugin = await stage.serve(2)
     opaque = {"status": {"capacity": {"example.com/opaque": "163840"}}}
@@ -74,7 +74,7 @@ async def test_keeps_device_plugin_assignments_across_kubelet_restarts(stage: St
 
 
 @pytest.mark.promise("DP-022")
-async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> None:
+async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: NodeUnderTest) -> None:
     """A pod keeps the ids of its first Allocate over restarts of container, kubelet and plugin."""
     plugin = await stage.serve(5)
     await stage.create("p", stage.container(devices=1, command=_ENV_AND_FAIL))
@@ -98,7 +98,7 @@ async def test_devices_survive_pod_kubelet_and_plugin_restarts(stage: Stage) -> 
 
 
 @pytest.mark.promise("DP-022")
-async def test_a_succeeded_pod_is_not_admitted_again(stage: Stage) -> None:
+async def test_a_succeeded_pod_is_not_admitted_again(stage: NodeUnderTest) -> None:
     """A pod that has succeeded stays Succeeded, without a warning, if the kubelet restarts without the plugin."""
     plugin = await stage.serve(2)
     await stage.create("p", stage.container(devices=1, command=["true"]), restartPolicy="Never")
@@ -112,7 +112,7 @@ async def test_a_succeeded_pod_is_not_admitted_again(stage: Stage) -> None:
 
 
 @pytest.mark.promise("DP-022")
-async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
+async def test_orphaned_pods_are_cleaned_up(stage: NodeUnderTest) -> None:
     """A pod deleted while the kubelet is down gives its devices back, by force or with grace."""
     plugin = await stage.serve(2)
     await stage.create("forced", stage.container(devices=1))
@@ -132,7 +132,7 @@ async def test_orphaned_pods_are_cleaned_up(stage: Stage) -> None:
 
 
 @pytest.mark.promise("DP-022", "G3-08")
-async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Stage) -> None:
+async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: NodeUnderTest) -> None:
     """A sidecar takes over its init container's id, the app gets another, and all Allocates come first."""
     plugin = await stage.serve(2, pre_start=True)
     inits = [stage.container("init", 1, command=["true"]), stage.container("sidecar", 1, restartPolicy="Always")]
@@ -151,7 +151,7 @@ async def test_sidecar_keeps_its_device_and_init_container_hands_over(stage: Sta
 
 
 @pytest.mark.promise("DP-022")
-async def test_after_a_reboot_pods_that_come_before_the_plugin_fail(stage: Stage) -> None:
+async def test_after_a_reboot_pods_that_come_before_the_plugin_fail(stage: NodeUnderTest) -> None:
     """A pod with devices fails admission after a reboot if the plugin is not yet back."""
     await stage.serve(1)
     await stage.run("p", stage.container(devices=1))
@@ -162,7 +162,7 @@ async def test_after_a_reboot_pods_that_come_before_the_plugin_fail(stage: Stage
     assert "no healthy devices present" in pod["status"]["message"]
 
 
-async def test_eviction_is_a_deletion_with_grace(stage: Stage) -> None:
+async def test_eviction_is_a_deletion_with_grace(stage: NodeUnderTest) -> None:
     """A pod that is evicted through the API is stopped, and its devices serve the next pod."""
     await stage.serve(1)
     await stage.run("p", stage.container(devices=1))
@@ -174,7 +174,7 @@ async def test_eviction_is_a_deletion_with_grace(stage: Stage) -> None:
     await stage.reaches("q", "Running")
 
 
-async def test_the_grace_of_a_deletion_is_given(stage: Stage) -> None:
+async def test_the_grace_of_a_deletion_is_given(stage: NodeUnderTest) -> None:
     """A container that takes its time is there, and keeps its device, until its grace ends: the one that its stop began with.
 
     A kubelet (1.36.3, ``SyncTerminatingPod``) does not interrupt a stop for a shorter grace that is asked for later.

@@ -7,27 +7,27 @@ import pytest
 
 from clusters.api.waiting import eventually
 from clusters.kubelet.timings import Timings
-from e2e.kubelet.kubelet_stage import Stage
+from e2e.kubelet.node_under_test import NodeUnderTest
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 
 # A real kubelet's from the end of a list to a capacity of 0, and a minute more.
 GRACE_SECONDS = 360.0
 
 
-async def health_of(stage: Stage, name: str) -> list[dict[str, str]]:
+async def health_of(stage: NodeUnderTest, name: str) -> list[dict[str, str]]:
     """The pod's status of its container's devices."""
     statuses = (await stage.pod(name))["status"].get("containerStatuses") or [{}]
     found = {one["name"]: one["resources"] for one in statuses[0].get("allocatedResourcesStatus") or ()}
     return list(found.get(stage.resource, []))
 
 
-def shown(stage: Stage, health: str) -> list[dict[str, str]]:
+def shown(stage: NodeUnderTest, health: str) -> list[dict[str, str]]:
     """The right status of the one device: older kubelets report nothing."""
     return [{"resourceID": "dev-0", "health": health}] if stage.kubelet.minor >= 36 else []
 
 
 @pytest.mark.promise("DP-022", "G3-01")
-async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
+async def test_when_options_fail_the_plugin_is_not_used(stage: NodeUnderTest) -> None:
     """A plugin that fails GetDevicePluginOptions is refused by Register, and the node gets no such resource."""
     plugin = SamplePlugin(healthy(1))
     plugin.refusals["GetDevicePluginOptions"] = "no options today"
@@ -42,7 +42,7 @@ async def test_when_options_fail_the_plugin_is_not_used(stage: Stage) -> None:
 
 
 @pytest.mark.promise("DP-022", "G3-02", "G3-03")
-async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
+async def test_a_device_turns_unhealthy_and_healthy_again(stage: NodeUnderTest) -> None:
     """Allocatable follows the health of devices, and capacity follows the newest list alone."""
     plugin = await stage.serve(1)
     plugin.announce({"dev-0": False})
@@ -56,7 +56,7 @@ async def test_a_device_turns_unhealthy_and_healthy_again(stage: Stage) -> None:
 
 
 @pytest.mark.promise("DP-022")
-async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) -> None:
+async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: NodeUnderTest) -> None:
     """A pod runs on over an unhealthy device, which its status shows from 1.36 on and its deletion does not cure."""
     plugin = await stage.serve(1)
     await stage.run("p", stage.container(devices=1))
@@ -74,7 +74,7 @@ async def test_a_pod_runs_on_over_a_device_that_turns_unhealthy(stage: Stage) ->
 
 
 @pytest.mark.promise("DP-022")
-async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> None:
+async def test_a_failed_pod_shows_the_health_of_its_devices(stage: NodeUnderTest) -> None:
     """A pod that has failed shows the health of its devices in its status from 1.36 on."""
     await stage.serve(1)
     await stage.create("p", stage.container(devices=1, command=["false"]), restartPolicy="Never")
@@ -84,7 +84,7 @@ async def test_a_failed_pod_shows_the_health_of_its_devices(stage: Stage) -> Non
 
 
 @pytest.mark.promise("DP-022")
-async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> None:
+async def test_when_the_first_list_fails_the_resource_is_zero(stage: NodeUnderTest) -> None:
     """A plugin whose first list fails has capacity and allocatable 0, and its list is not asked for again."""
     plugin = SamplePlugin(healthy(2))
     plugin.refusals["ListAndWatch"] = "no list today"
@@ -97,7 +97,7 @@ async def test_when_the_first_list_fails_the_resource_is_zero(stage: Stage) -> N
 @pytest.mark.promise("G3-05")
 @pytest.mark.stand_in_only("a real kubelet works for minutes on so many ids")
 @pytest.mark.parametrize(("count", "taken"), [(57_456, 57_456), (70_000, 0)], ids=["just below", "above"])
-async def test_a_list_above_4_mib_ends_the_plugin(stage: Stage, count: int, taken: int) -> None:
+async def test_a_list_above_4_mib_ends_the_plugin(stage: NodeUnderTest, count: int, taken: int) -> None:
     """The resource of a plugin with a longer list (73 bytes for each device here) shows 0 for good."""
     plugin = await stage.plug(SamplePlugin({f"{number:060}": True for number in range(count)}))
 
@@ -108,7 +108,7 @@ async def test_a_list_above_4_mib_ends_the_plugin(stage: Stage, count: int, take
 @pytest.mark.promise("DP-022", "G3-04")
 @pytest.mark.minutes_on_kind(6, "a kubelet's grace of five minutes")
 @pytest.mark.parametrize("timings", [Timings().scaled(0.005)], ids=["grace of 1.5 s"])
-async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) -> None:
+async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: NodeUnderTest) -> None:
     """A list that ends zeroes allocatable, and capacity after the grace period, and is not asked for again."""
     plugin = await stage.serve(2)
     plugin.end_list()
@@ -119,7 +119,7 @@ async def test_failed_list_zeroes_allocatable_and_then_capacity(stage: Stage) ->
 
 
 @pytest.mark.promise("DP-022")
-async def test_when_the_plugin_stops_allocatable_is_zero(stage: Stage) -> None:
+async def test_when_the_plugin_stops_allocatable_is_zero(stage: NodeUnderTest) -> None:
     """Allocatable is 0 when the plugin stops, and comes back with its next registration."""
     plugin = await stage.serve(2)
     await plugin.stop()
@@ -129,7 +129,7 @@ async def test_when_the_plugin_stops_allocatable_is_zero(stage: Stage) -> None:
 
 
 @pytest.mark.promise("G3-11")
-async def test_an_allocate_error_is_final(stage: Stage) -> None:
+async def test_an_allocate_error_is_final(stage: NodeUnderTest) -> None:
     """An error of Allocate fails the pod for good, with its text in the pod's message and in an event."""
     plugin = SamplePlugin(healthy(1))
     plugin.refusals["Allocate"] = "no card for you"
@@ -144,7 +144,7 @@ async def test_an_allocate_error_is_final(stage: Stage) -> None:
 
 
 @pytest.mark.promise("G3-12")
-async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
+async def test_a_pre_start_error_makes_the_container_wait(stage: NodeUnderTest) -> None:
     """A container whose PreStartContainer fails waits, with the text in its message and an event, and starts later."""
     plugin = SamplePlugin(healthy(1), pre_start=True)
     plugin.refusals["PreStartContainer"] = "wait for the book"
@@ -168,7 +168,7 @@ async def test_a_pre_start_error_makes_the_container_wait(stage: Stage) -> None:
     assert len(plugin.asked("Allocate")) == 1
 
 
-async def test_pods_before_the_plugin_after_a_kubelet_restart_fail(stage: Stage) -> None:
+async def test_pods_before_the_plugin_after_a_kubelet_restart_fail(stage: NodeUnderTest) -> None:
     """After a kubelet's restart a pod that it first sees before the plugin is back fails, and one that runs goes on."""
     await stage.serve(2)
     await stage.run("before", stage.container(devices=1))

@@ -12,7 +12,7 @@ from clusters.api.resources import LEASES, NODES, PODS
 from clusters.api.waiting import eventually
 from clusters.kubelet.timings import Timings
 from clusters.provider import Cluster
-from e2e.kubelet.kubelet_stage import Stage
+from e2e.kubelet.node_under_test import NodeUnderTest
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 
 
@@ -22,7 +22,7 @@ def conditions(node: Object) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("timings", [Timings().at_speed(50)], ids=["renewed five times a second"])
-async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
+async def test_a_node_is_alive_and_ready(stage: NodeUnderTest) -> None:
     """A node has the conditions of a healthy kubelet, no taint, and a Lease of its own that is renewed."""
     pressures = dict.fromkeys(("MemoryPressure", "DiskPressure", "PIDPressure"), "False")
 
@@ -47,7 +47,7 @@ async def test_a_node_is_alive_and_ready(stage: Stage) -> None:
 
 
 @pytest.mark.stand_in_only("a Node created bare has not the labels by which a worker's own pods are placed")
-async def test_a_re_created_node_is_taken_over(stage: Stage) -> None:
+async def test_a_re_created_node_is_taken_over(stage: NodeUnderTest) -> None:
     """A kubelet takes over a Node made again with its plugin's resources, and without an operator's."""
     await stage.serve(3)
     await stage.declare()
@@ -65,7 +65,7 @@ async def test_a_re_created_node_is_taken_over(stage: Stage) -> None:
 
 
 @pytest.mark.promise("DP-022", "G3-14")
-async def test_kubelet_without_checkpoint_gives_no_devices(stage: Stage) -> None:
+async def test_kubelet_without_checkpoint_gives_no_devices(stage: NodeUnderTest) -> None:
     """A kubelet without its checkpoint keeps the amounts and admits pods without devices until the plugin is back."""
     plugin = await stage.serve(3)
     await stage.declare()
@@ -84,7 +84,7 @@ async def test_kubelet_without_checkpoint_gives_no_devices(stage: Stage) -> None
     assert len(await stage.told_ids("late")) == 1
 
 
-async def test_logs_as_kubectl_asks_for_them(stage: Stage) -> None:
+async def test_logs_as_kubectl_asks_for_them(stage: NodeUnderTest) -> None:
     """``logs`` with --tail, --since, --timestamps, --limit-bytes and --previous, through the API server."""
     script = "echo one; echo two; sleep 0.2; echo three; exit 1"
     await stage.create("p", stage.container(command=["sh", "-c", script]))
@@ -108,7 +108,7 @@ async def test_logs_as_kubectl_asks_for_them(stage: Stage) -> None:
     assert all(len(time) == len("2026-01-01T00:00:00.000000000Z") and time.endswith("Z") for time in times)
 
 
-async def test_a_log_is_followed_until_the_container_ends(stage: Stage) -> None:
+async def test_a_log_is_followed_until_the_container_ends(stage: NodeUnderTest) -> None:
     """``logs -f``: lines come when they are written, and the answer ends with the container."""
     script = "echo begun; sleep 2; echo later; sleep 2; echo last"
     await stage.run("p", stage.container(command=["sh", "-c", script]), restartPolicy="Never")
@@ -129,7 +129,9 @@ async def test_a_log_is_followed_until_the_container_ends(stage: Stage) -> None:
         ({"container": "other"}, 400, "container other is not valid for pod p"),
     ],
 )
-async def test_a_log_that_is_not_there_says_why(stage: Stage, query: dict[str, str], code: int, text: str) -> None:
+async def test_a_log_that_is_not_there_says_why(
+    stage: NodeUnderTest, query: dict[str, str], code: int, text: str
+) -> None:
     """In the API server's words, or the kubelet's handed through."""
     await stage.run("p", stage.container())
 
@@ -138,7 +140,7 @@ async def test_a_log_that_is_not_there_says_why(stage: Stage, query: dict[str, s
     assert refusal.value.code == code
 
 
-async def test_a_container_that_waits_has_no_log(stage: Stage) -> None:
+async def test_a_container_that_waits_has_no_log(stage: NodeUnderTest) -> None:
     """The kubelet's own words, with the reason why it waits."""
     plugin = SamplePlugin(healthy(1), pre_start=True)
     plugin.refusals["PreStartContainer"] = "not yet"
@@ -159,7 +161,7 @@ async def test_a_container_that_waits_has_no_log(stage: Stage) -> None:
 
 @pytest.mark.stand_in_only("a real container has processes")
 @pytest.mark.parametrize("verb", ["exec", "attach", "portforward"])
-async def test_what_needs_a_process_is_refused(stage: Stage, cluster: Cluster, verb: str) -> None:
+async def test_what_needs_a_process_is_refused(stage: NodeUnderTest, cluster: Cluster, verb: str) -> None:
     """A simulated container has none: the answer is a Status, and kubectl prints its message."""
     await stage.run("p", stage.container())
     upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "v4.channel.k8s.io"}

@@ -18,7 +18,7 @@ from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
-from e2e.kubelet.kubelet_stage import Stage, held_by
+from e2e.kubelet.node_under_test import NodeUnderTest, held_by
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 from e2e.kubelet.worker import Worker
 
@@ -27,7 +27,7 @@ _GET_SINCE, _HEALTH_SINCE = 34, 36
 
 
 @pytest.mark.promise("G3-07")
-async def test_pods_are_admitted_one_by_one_in_binding_order(stage: Stage) -> None:
+async def test_pods_are_admitted_one_by_one_in_binding_order(stage: NodeUnderTest) -> None:
     """Pods are allocated for one by one in the order of their binding, and containers in their order in the pod."""
     plugin = await stage.serve(40, pre_start=True)
     names = [f"p{number}" for number in range(10)]
@@ -50,7 +50,7 @@ async def test_pods_are_admitted_one_by_one_in_binding_order(stage: Stage) -> No
 
 
 @pytest.mark.promise("G3-06")
-async def test_a_preference_is_obeyed_to_the_letter(stage: Stage) -> None:
+async def test_a_preference_is_obeyed_to_the_letter(stage: NodeUnderTest) -> None:
     """The ids that the plugin prefers are those of the Allocate that follows, even if there is no choice."""
     preferred: list[list[str]] = []
 
@@ -74,7 +74,7 @@ async def test_a_preference_is_obeyed_to_the_letter(stage: Stage) -> None:
     assert verbs == ["GetPreferredAllocation", "Allocate"] * 3
 
 
-async def test_an_init_containers_ids_have_to_be_preferred(stage: Stage) -> None:
+async def test_an_init_containers_ids_have_to_be_preferred(stage: NodeUnderTest) -> None:
     """A preference must include an init container's ids, and the plugin is not asked if they are enough."""
     musts: list[list[str]] = []
 
@@ -91,7 +91,7 @@ async def test_an_init_containers_ids_have_to_be_preferred(stage: Stage) -> None
 
 
 @pytest.mark.promise("G3-15")
-async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
+async def test_inside_pre_start_the_list_names_the_owner(stage: NodeUnderTest) -> None:
     """List, and Get from 1.34 on, show exactly the container's ids during PreStartContainer, one in each message."""
     listed: list[list[pb.PodResources]] = []
     got: list[pb.PodResources] = []
@@ -113,7 +113,7 @@ async def test_inside_pre_start_the_list_names_the_owner(stage: Stage) -> None:
 
 
 @pytest.mark.promise("DP-022")
-async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
+async def test_the_older_list_names_the_same_devices(stage: NodeUnderTest) -> None:
     """PodResources v1alpha1 is still served and names the same devices as v1."""
     await stage.serve(3)
     await stage.run("p", stage.container("one", 2), stage.container("two", 1))
@@ -132,7 +132,7 @@ async def test_the_older_list_names_the_same_devices(stage: Stage) -> None:
 
 @pytest.mark.promise("DP-022")
 @pytest.mark.real_kubelet_only("the stand-in has no container runtime that reads CDI specifications")
-async def test_a_cdi_device_is_in_the_container(stage: Stage) -> None:
+async def test_a_cdi_device_is_in_the_container(stage: NodeUnderTest) -> None:
     """A CDI device that Allocate names is edited into the container by the runtime."""
     assert isinstance(stage.kubelet, Worker)
     edits = {"env": ["SEEN_BY_CDI=yes"]}
@@ -145,7 +145,7 @@ async def test_a_cdi_device_is_in_the_container(stage: Stage) -> None:
     await eventually(lambda: stage.log("p"), lambda log: "SEEN_BY_CDI=yes" in log.splitlines(), "the edit is seen")
 
 
-async def test_the_pods_own_variable_wins(stage: Stage) -> None:
+async def test_the_pods_own_variable_wins(stage: NodeUnderTest) -> None:
     """A variable that pod and plugin both set has the value of the pod's spec in the container."""
     await stage.serve(1)
     await stage.run("p", stage.container(devices=1, env=[{"name": "IDS", "value": "mine"}]))
@@ -154,7 +154,7 @@ async def test_the_pods_own_variable_wins(stage: Stage) -> None:
 
 
 @pytest.mark.promise("G3-16")
-async def test_the_status_names_the_devices_of_app_containers(stage: Stage) -> None:
+async def test_the_status_names_the_devices_of_app_containers(stage: NodeUnderTest) -> None:
     """The pod's status names every id of each app container from 1.36 on, and none of sidecars or init containers."""
     await stage.serve(6)
     inits = [stage.container("init", 1, command=["true"]), stage.container("sidecar", 1, restartPolicy="Always")]
@@ -171,7 +171,7 @@ async def test_the_status_names_the_devices_of_app_containers(stage: Stage) -> N
     await eventually(seen, lambda found: found == wanted, "the status names the devices")
 
 
-async def test_devices_are_given_before_the_node_is_looked_at(stage: Stage) -> None:
+async def test_devices_are_given_before_the_node_is_looked_at(stage: NodeUnderTest) -> None:
     """A pod that the node refuses for its CPU is allocated for before, and its devices serve the next pod."""
     plugin = await stage.serve(1)
     huge = stage.container(devices=1)
@@ -184,7 +184,7 @@ async def test_devices_are_given_before_the_node_is_looked_at(stage: Stage) -> N
     await stage.run("q", stage.container(devices=1))
 
 
-async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: Stage) -> None:
+async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: NodeUnderTest) -> None:
     """List shows active pods alone, and the ids of an ended pod serve the next that asks."""
     await stage.serve(2)
     await stage.create("p", stage.container(devices=2, command=["true"]), restartPolicy="Never")
@@ -196,7 +196,7 @@ async def test_ended_pod_is_not_listed_and_its_devices_serve_the_next(stage: Sta
 
 
 @pytest.mark.promise("DP-022")
-async def test_end_of_an_old_list_drops_the_newer_plugin(stage: Stage) -> None:
+async def test_end_of_an_old_list_drops_the_newer_plugin(stage: NodeUnderTest) -> None:
     """The end of an old list drops the plugin that registered last, which comes back when it registers again."""
     old = await stage.serve(1)
     new = await stage.plug(SamplePlugin(healthy(3)), "newer.sock")
@@ -208,7 +208,7 @@ async def test_end_of_an_old_list_drops_the_newer_plugin(stage: Stage) -> None:
     await stage.counts(3, 3)
 
 
-async def test_a_burst_of_questions_is_turned_away(stage: Stage) -> None:
+async def test_a_burst_of_questions_is_turned_away(stage: NodeUnderTest) -> None:
     """PodResources answers ResourceExhausted to questions beyond a burst of ten and a hundred a second."""
     async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
         pods_of = pb_grpc.PodResourcesListerStub(channel).List
@@ -228,7 +228,7 @@ async def test_a_burst_of_questions_is_turned_away(stage: Stage) -> None:
     assert all(one.startswith("RESOURCE_EXHAUSTED: ") and "rejected by rate limit" in one for one in found)
 
 
-async def get(stage: Stage, name: str) -> pb.PodResources:
+async def get(stage: NodeUnderTest, name: str) -> pb.PodResources:
     """One pod, by name."""
     async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
         request = pb.GetPodResourcesRequest(pod_name=name, pod_namespace=stage.namespace)

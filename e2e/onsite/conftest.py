@@ -21,9 +21,9 @@ from clusters.providers import BARE, EXISTING
 from e2e import real_kubelets
 from e2e.onsite import site_results
 from e2e.onsite.console import LOG_FILE, console_of
+from e2e.onsite.foreign_cluster import ForeignCluster
 from e2e.onsite.gaps import leaves_gap, not_judged
 from e2e.onsite.machine_recording import RecordingError
-from e2e.onsite.site import Site
 from e2e.onsite.site_nodes import discovered, names_of
 from e2e.onsite.site_options import permissions
 from e2e.onsite.tenancy import Tenancy, TenancyError
@@ -92,7 +92,7 @@ def site_cluster(request: pytest.FixtureRequest) -> Cluster:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIterator[Site]:
+async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIterator[ForeignCluster]:
     """The session's cluster, with a namespace that no other run has; what it was like goes into the report."""
     config = request.config
     report = _reporter(config)
@@ -103,7 +103,7 @@ async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIt
             await entered.enter_async_context(tenancy.held())
             clean_up = entered.pop_all()
     config.stash[site_results.VISIT] = visit
-    yield Site(
+    yield ForeignCluster(
         site_cluster,
         tenancy,
         permissions(config),
@@ -132,7 +132,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def clean(site: Site) -> AsyncIterator[None]:
+async def clean(site: ForeignCluster) -> AsyncIterator[None]:
     """The pods of a case are gone before the next one."""
     async with site.clean():
         yield

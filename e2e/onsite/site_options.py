@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from clusters.providers import EXISTING
-from e2e.onsite.site import Permissions
+from e2e.onsite.foreign_cluster import Permissions
 from e2e.real_kubelets import STAND_INS
 from e2e.site import kubeconfig_choice
 

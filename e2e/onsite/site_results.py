@@ -30,8 +30,8 @@ from e2e.report.verdict_table import (
     NodeFacts,
     Outcome,
     PreflightLine,
-    Site,
     Table,
+    Validated,
     Verdict,
     title_of,
 )
@@ -247,10 +247,10 @@ class SiteResults:
             if console_of(self._config) is not None and verdict.word != "passed":
                 self._lines.append(f"The details are in {folder / LOG_FILE}.")
 
-    def _site(self, visit: Visit) -> Site:
+    def _site(self, visit: Visit) -> Validated:
         started = self._started.strftime("%Y-%m-%dT%H:%M:%SZ")
         target, kind = Path(self._config.getoption("--target")).stem, self._config.getoption("--cluster")
-        return Site(
+        return Validated(
             Column(target, kind, visit.kubernetes, started),
             seconds=(datetime.now(UTC) - self._started).total_seconds(),
             server=visit.server,
@@ -261,7 +261,7 @@ class SiteResults:
             recordings=visit.recordings,
         )
 
-    def _table(self, visit: Visit, site: Site) -> Table:
+    def _table(self, visit: Visit, site: Validated) -> Table:
         cases: dict[str, Case] = {}
         for result in self._results.values():
             case = cases.setdefault(result.name, Case((), {}, result.text))

@@ -13,7 +13,7 @@ from clusters.api.resources import PODS
 from clusters.api.waiting import NotReachedError
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
-from e2e.onsite.site import Site
+from e2e.onsite.foreign_cluster import ForeignCluster
 from e2e.onsite.test_onsite import hold
 from e2e.site.validation_namespace import NAMESPACE
 
@@ -22,7 +22,7 @@ _FINALIZER = "tests.gpushare/stuck"
 
 
 @contextlib.contextmanager
-def hasty(site: Site) -> Iterator[None]:
+def hasty(site: ForeignCluster) -> Iterator[None]:
     """Inside, it waits two seconds for a pod: for what never comes, and for nothing that does."""
     patient = site.permissions
     site.permissions = replace(patient, seconds=2.0)
@@ -33,7 +33,7 @@ def hasty(site: Site) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("clean")
-async def test_a_pod_that_others_delete_leaves_a_gap(site: Site, node: str) -> None:
+async def test_a_pod_that_others_delete_leaves_a_gap(site: ForeignCluster, node: str) -> None:
     """The reason names whether the pod is being deleted or is gone."""
     room = await site.needs(node)
     await hold(site, room, "held", 1, seconds=600, mib=0)
@@ -50,7 +50,7 @@ async def test_a_pod_that_others_delete_leaves_a_gap(site: Site, node: str) -> N
 
 
 @pytest.mark.usefixtures("clean")
-async def test_room_that_others_take_leaves_a_gap(site: Site, node: str, observer: Observer) -> None:
+async def test_room_that_others_take_leaves_a_gap(site: ForeignCluster, node: str, observer: Observer) -> None:
     """A pod waits for room that was there when the case began; with room it would be a fault that it waits."""
     room = await site.needs(node)
     for card in room.cards:
@@ -62,7 +62,7 @@ async def test_room_that_others_take_leaves_a_gap(site: Site, node: str, observe
         await site.ended("late")
 
 
-async def test_a_pod_that_does_not_go_disturbs_no_other_node(site: Site) -> None:
+async def test_a_pod_that_does_not_go_disturbs_no_other_node(site: ForeignCluster) -> None:
     """The cases of its own node are not judged while it is there, and those of other nodes go on."""
     stuck = await leave_a_pod(site, "a2")
     try:
@@ -75,7 +75,7 @@ async def test_a_pod_that_does_not_go_disturbs_no_other_node(site: Site) -> None
         await site.api.patch(PODS, stuck, {"metadata": {"finalizers": None}}, NAMESPACE, content_type=MERGE_PATCH)
 
 
-async def leave_a_pod(site: Site, node: str) -> str:
+async def leave_a_pod(site: ForeignCluster, node: str) -> str:
     """The name of a pod that a case leaves, because it does not go."""
     keep, name = {"metadata": {"finalizers": [_FINALIZER]}}, ""
     with contextlib.ExitStack() as stack:

@@ -9,8 +9,8 @@ import pytest
 from clusters.api.api_client import ApiError
 from clusters.api.resources import PODS
 from e2e.builders import plain_container
+from e2e.onsite.foreign_cluster import ForeignCluster
 from e2e.onsite.gaps import image_trouble, unless_refused
-from e2e.onsite.site import Site
 from e2e.onsite.test_onsite import hold
 from e2e.site.validation_namespace import NAMESPACE
 
@@ -37,7 +37,7 @@ def test_a_refusal_is_a_gap_and_another_error_is_none(code: int, message: str, i
 
 @pytest.mark.stand_in_only("a real API server needs a while to count for a new quota")
 @pytest.mark.usefixtures("clean")
-async def test_a_pod_beyond_a_quota_leaves_a_gap(site: Site, node: str) -> None:
+async def test_a_pod_beyond_a_quota_leaves_a_gap(site: ForeignCluster, node: str) -> None:
     """The reason of the case has the API server's message."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "site"}, "spec": {"hard": {"pods": "0"}}}
     room = await site.needs(node, 1)
@@ -82,7 +82,7 @@ def test_only_the_image_is_to_blame(kind: str, reason: str, message: str, is_tro
 
 @pytest.mark.usefixtures("clean")
 @pytest.mark.stand_in_only("a real kubelet writes the status of its pod")
-async def test_an_image_that_cannot_be_used_is_a_gap(site: Site) -> None:
+async def test_an_image_that_cannot_be_used_is_a_gap(site: ForeignCluster) -> None:
     """The wait for such a pod ends immediately, and the case is not judged."""
     # No scheduler takes it, so no kubelet writes its status.
     pod = {"schedulerName": "none", "containers": [plain_container("c0")]}

@@ -20,9 +20,9 @@ from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import check_pod
 from e2e.onsite import machine_recording
 from e2e.onsite.card_room import NodeRoom
+from e2e.onsite.foreign_cluster import ForeignCluster
 from e2e.onsite.gaps import unless_refused
 from e2e.onsite.probe_pods import probe_pod
-from e2e.onsite.site import Site
 from e2e.onsite.site_results import VISIT
 from e2e.site.picture import annotations_of
 from fake_nvml.recording import steady
@@ -43,7 +43,7 @@ _NOT_ADMITTED: Final = "UnexpectedAdmissionError"
 _NO_LIBRARY: Final = "cannot open shared object file"
 
 
-async def test_a_pod_runs_on_the_card_that_it_got(site: Site, node: str) -> None:
+async def test_a_pod_runs_on_the_card_that_it_got(site: ForeignCluster, node: str) -> None:
     """A pod that asks for card memory runs, and its annotation and its variables name one card and the right amounts."""
     room = await site.needs(node)
     await look(site, room, "look", 1)
@@ -51,7 +51,7 @@ async def test_a_pod_runs_on_the_card_that_it_got(site: Site, node: str) -> None
     await check(site, room, "look")
 
 
-async def test_containers_of_a_pod_get_their_amounts(site: Site, node: str) -> None:
+async def test_containers_of_a_pod_get_their_amounts(site: ForeignCluster, node: str) -> None:
     """Two containers of a pod see the same card, and each gets its own amount."""
     room = await site.needs(node, 3, containers=2)
     await look(site, room, "two", 1, 2)
@@ -59,7 +59,7 @@ async def test_containers_of_a_pod_get_their_amounts(site: Site, node: str) -> N
     await check(site, room, "two")
 
 
-async def test_pods_that_run_together_fit_the_cards(site: Site, node: str) -> None:
+async def test_pods_that_run_together_fit_the_cards(site: ForeignCluster, node: str) -> None:
     """Two pods run on a node at the same time, and no card has more booked than it has."""
     room = await site.needs(node, pods=2)
     for name in ("first", "second"):
@@ -79,7 +79,7 @@ async def test_pods_that_run_together_fit_the_cards(site: Site, node: str) -> No
     assert too_full == [], f"pods on {node} have booked more than cards {too_full} have"
 
 
-async def test_a_container_sees_its_card_alone(site: Site, node: str) -> None:
+async def test_a_container_sees_its_card_alone(site: ForeignCluster, node: str) -> None:
     """NVML in a container shows one card, that of the pod's annotation."""
     room = await site.needs(node)
     needs_hiding(site)
@@ -95,7 +95,7 @@ async def test_a_container_sees_its_card_alone(site: Site, node: str) -> None:
     )
 
 
-async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
+async def test_nvidia_smi_shows_the_card_alone(site: ForeignCluster, node: str) -> None:
     """``nvidia-smi -L`` in a container lists one card, that of the pod's annotation."""
     room = await site.needs(node)
     needs_hiding(site)
@@ -113,7 +113,7 @@ async def test_nvidia_smi_shows_the_card_alone(site: Site, node: str) -> None:
     )
 
 
-async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> None:
+async def test_a_program_gets_the_memory_of_its_share(site: ForeignCluster, node: str) -> None:
     """A CUDA program allocates its share of the card through libcuda, writes to it, and reads it back."""
     room = await site.needs(node, mib=_SHARE_MIB)
     units = room.units_of(_SHARE_MIB)
@@ -125,7 +125,7 @@ async def test_a_program_gets_the_memory_of_its_share(site: Site, node: str) -> 
     assert pod["status"]["phase"] == "Succeeded", failures(steps) or await site.story("cuda")
 
 
-async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
+async def test_three_players_fit_on_one_card(site: ForeignCluster, node: str) -> None:
     """Three programs that hold 1253 MiB each run on one card at the same time."""
     mib = _PLAYER_MIB + _CONTEXT_MIB
     room = await site.needs(node, pods=_PLAYERS, mib=mib, on_one_card=True)
@@ -143,7 +143,7 @@ async def test_three_players_fit_on_one_card(site: Site, node: str) -> None:
     )
 
 
-async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> None:
+async def test_use_beyond_the_booking_gets_an_event(site: ForeignCluster, node: str) -> None:
     """A pod that uses more of its card than it booked gets an event from a device plugin that looks at real use."""
     if not await site.looks_at_usage(node):
         pytest.skip(f"the device plugin of {node} does not look at real use: it has no --usage")
@@ -173,18 +173,18 @@ async def test_use_beyond_the_booking_gets_an_event(site: Site, node: str) -> No
     assert f"booked {booked} MiB" in texts[0], f"the event does not name the booking of {booked} MiB: {texts[0]}"
 
 
-async def test_the_plugin_restarts_beside_a_running_pod(site: Site, node: str) -> None:
+async def test_the_plugin_restarts_beside_a_running_pod(site: ForeignCluster, node: str) -> None:
     """A pod runs on while its node's device plugin is replaced, and the next pod gets a card."""
     await check_restart(site, node, site.replace_plugin)
 
 
-async def test_the_kubelet_restarts_beside_a_running_pod(site: Site, node: str) -> None:
+async def test_the_kubelet_restarts_beside_a_running_pod(site: ForeignCluster, node: str) -> None:
     """A pod runs on while its node's kubelet restarts, and the next pod gets a card."""
     await check_restart(site, node, site.restart_kubelet)
 
 
 async def test_a_recording_replays_the_machine(
-    request: pytest.FixtureRequest, site: Site, node: str, tmp_path: Path
+    request: pytest.FixtureRequest, site: ForeignCluster, node: str, tmp_path: Path
 ) -> None:
     """Simulated cards with the recording of a machine give every steady answer of NVML that the machine gave."""
     if request.config.getoption("--cluster") != BARE:
@@ -211,7 +211,7 @@ async def test_nvml_keeps_the_promises_of_simulated_cards(request: pytest.Fixtur
 # Parts of the cases
 
 
-async def check_restart(site: Site, node: str, restart: Callable[[str], Awaitable[None]]) -> None:
+async def check_restart(site: ForeignCluster, node: str, restart: Callable[[str], Awaitable[None]]) -> None:
     """A pod that runs is the same after the restart, and the next pod gets its card and its amounts."""
     room = await site.needs(node, pods=2)
     await hold(site, room, "before", 1, seconds=_LONG, mib=0)
@@ -226,13 +226,13 @@ async def check_restart(site: Site, node: str, restart: Callable[[str], Awaitabl
     await check(site, room, "after")
 
 
-async def look(site: Site, room: NodeRoom, name: str, *units: int) -> None:
+async def look(site: ForeignCluster, room: NodeRoom, name: str, *units: int) -> None:
     """Run a pod of these containers which look around, to its end. Raises AssertionError if it does not end well."""
     await _create(site, room, name, units, "look")
     await check_ended_well(site, name, await site.ended(name))
 
 
-async def look_until_admitted(site: Site, room: NodeRoom, name: str) -> None:
+async def look_until_admitted(site: ForeignCluster, room: NodeRoom, name: str) -> None:
     """As ``look``, but again while the kubelet refuses the pod: it does so until the device plugin has registered."""
     until = asyncio.get_running_loop().time() + site.permissions.seconds
     while True:
@@ -244,13 +244,13 @@ async def look_until_admitted(site: Site, room: NodeRoom, name: str) -> None:
     await check_ended_well(site, name, pod)
 
 
-async def check_ended_well(site: Site, name: str, pod: Object) -> None:
+async def check_ended_well(site: ForeignCluster, name: str, pod: Object) -> None:
     """The pod has ended without an error."""
     assert pod["status"]["phase"] == "Succeeded", await site.story(name)
 
 
 async def hold(
-    site: Site, room: NodeRoom, name: str, units: int, *, seconds: float, mib: int, card_uuid: str = ""
+    site: ForeignCluster, room: NodeRoom, name: str, units: int, *, seconds: float, mib: int, card_uuid: str = ""
 ) -> None:
     """Create a pod that allocates this much through CUDA and holds it for that time; without memory it only waits."""
     arguments = ("allocate", "--mib", mib, "--seconds", seconds) if mib else ("look", "--seconds", seconds)
@@ -258,14 +258,14 @@ async def hold(
 
 
 async def _create(
-    site: Site, room: NodeRoom, name: str, units: Sequence[int], *arguments: object, card_uuid: str = ""
+    site: ForeignCluster, room: NodeRoom, name: str, units: Sequence[int], *arguments: object, card_uuid: str = ""
 ) -> None:
     carrier = await site.carrier(room.node)
     with unless_refused():
         await site.create(probe_pod(name, room, carrier, units, *arguments, card_uuid=card_uuid))
 
 
-async def check(site: Site, room: NodeRoom, name: str) -> None:
+async def check(site: ForeignCluster, room: NodeRoom, name: str) -> None:
     """The pod is on the node, and its containers' variables are those of its annotation's card."""
     pod: Object = await site.pod(name)
     variables = [
@@ -291,7 +291,7 @@ def index_of(pod: Object) -> str:
     return index
 
 
-async def part(site: Site, pod: str, name: str, container: str = "c0") -> Mapping[str, Any]:
+async def part(site: ForeignCluster, pod: str, name: str, container: str = "c0") -> Mapping[str, Any]:
     """One part of what a container that looked around has printed. Raises AssertionError without it."""
     lines = await site.lines(pod, container)
     found = next((line for line in lines if line.get("part") == name), None)
@@ -307,20 +307,20 @@ def uuid_of(room: NodeRoom, index: int) -> str:
     return uuid
 
 
-def needs_hiding(site: Site) -> None:
+def needs_hiding(site: ForeignCluster) -> None:
     """Skip the case if processes are in no container, which might hide cards or fail to."""
     if not site.hides_cards:
         pytest.skip("processes of this machine are in no container, so NVML shows them all cards")
 
 
-def needs_driver(site: Site, node: str, *parts: Mapping[str, Any]) -> None:
+def needs_driver(site: ForeignCluster, node: str, *parts: Mapping[str, Any]) -> None:
     """Skip the case if the node's cards are simulated, and no runtime gives containers a driver."""
     words = [str(one.get(key, "")) for one in parts for key in ("error", "text")]
     if node in site.simulated_nodes and any(_NO_LIBRARY in text for text in words):
         pytest.skip("the cards are simulated, and containers of this cluster get no driver")
 
 
-async def holds(site: Site, node: str, name: str) -> None:
+async def holds(site: ForeignCluster, node: str, name: str) -> None:
     """Wait until a probe holds its memory or has ended; without a driver that knows CUDA the case is not judged."""
     await site.started(name)
 
@@ -336,7 +336,7 @@ async def holds(site: Site, node: str, name: str) -> None:
     assert phase not in _ENDED, f"the pod ended and held no memory: {await site.story(name)}"
 
 
-async def overuse_and_phase(site: Site, name: str) -> tuple[list[str], str]:
+async def overuse_and_phase(site: ForeignCluster, name: str) -> tuple[list[str], str]:
     """The events about a pod's overuse, and its phase."""
     return await site.events(name, spec.EVENT_MEMORY_OVERUSE), (await site.pod(name))["status"]["phase"]
 

@@ -10,8 +10,8 @@ import yaml
 from clusters.deploy.render import OVERLAY_KIND
 from clusters.embedded.scheduling.node_match import accepts_node
 from e2e.onsite.card_room import NodeRoom, Room
+from e2e.onsite.foreign_cluster import Permissions
 from e2e.onsite.probe_pods import Carrier, probe_pod
-from e2e.onsite.site import Permissions
 from e2e.onsite.site_facts import is_simulated
 from e2e.onsite.site_nodes import discovered, why_closed
 from e2e.site.picture import Picture

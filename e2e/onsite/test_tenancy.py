@@ -16,7 +16,7 @@ from clusters.api.connection import Connection
 from clusters.api.resources import LEASES, NAMESPACES, PODS, PRIORITY_CLASSES
 from clusters.api.waiting import eventually, until
 from clusters.provider import Cluster
-from e2e.attacks.door import Call, Door
+from e2e.attacks.api_proxy import ApiProxy, Call
 from e2e.builders import gpu_pod, plain_container
 from e2e.onsite import tenancy
 from e2e.onsite.probe_pods import CONTAINER_SECURITY, POD_SECURITY
@@ -38,21 +38,21 @@ async def _soon(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> AsyncItera
     await remove_namespace(cluster.api, NAMESPACE)
 
 
-class Entrance(NamedTuple):
+class ProxiedClient(NamedTuple):
     """A door, and an administrator's client that calls through it."""
 
-    door: Door
+    door: ApiProxy
     api: ApiClient
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def entrance(cluster: Cluster) -> AsyncIterator[Entrance]:
+async def entrance(cluster: Cluster) -> AsyncIterator[ProxiedClient]:
     """To the cluster."""
-    door = Door(Connection.from_kubeconfig(cluster.kubeconfig))
+    door = ApiProxy(Connection.from_kubeconfig(cluster.kubeconfig))
     await door.open()
     try:
         async with ApiClient(Connection(door.url)) as api:
-            yield Entrance(door, api)
+            yield ProxiedClient(door, api)
     finally:
         await door.close()
 
@@ -121,7 +121,9 @@ async def test_a_namespace_of_others_is_not_touched(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("state", ["kept", "made"])
-async def test_a_run_that_was_stopped_spares_the_next_run(cluster: Cluster, entrance: Entrance, state: str) -> None:
+async def test_a_run_that_was_stopped_spares_the_next_run(
+    cluster: Cluster, entrance: ProxiedClient, state: str
+) -> None:
     """A run which cannot renew its lease until another has it deletes its own pods alone, and creates no more."""
     if state == "kept":
         await make_a_namespace(cluster, KEPT)
@@ -185,7 +187,7 @@ async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: st
     assert "kept" not in state or await cluster.api.list(LEASES, NAMESPACE) == []
 
 
-async def test_an_outage_does_not_end_a_run(cluster: Cluster, entrance: Entrance) -> None:
+async def test_an_outage_does_not_end_a_run(cluster: Cluster, entrance: ProxiedClient) -> None:
     """A run that could not renew its lease for longer than it lasts goes on if no other took it in between."""
     run = run_of(entrance.api, "one")
     async with run.held():
@@ -198,7 +200,7 @@ async def test_an_outage_does_not_end_a_run(cluster: Cluster, entrance: Entrance
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, entrance: Entrance, *, is_lost: bool) -> None:
+async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, entrance: ProxiedClient, *, is_lost: bool) -> None:
     """If a creation is refused, the next attempt creates the pod; if its answer is lost, the first one did."""
     run = run_of(entrance.api, "one")
     async with run.held():
@@ -216,7 +218,7 @@ async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, entrance: Entr
         assert await pods(cluster) == {"one": pod["metadata"]["uid"]}
 
 
-async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, entrance: Entrance) -> None:
+async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, entrance: ProxiedClient) -> None:
     """An API server that refuses deletions for a moment is asked again."""
     async with (run := run_of(entrance.api, "one")).held():
         await run.create(a_pod("one"))
@@ -226,7 +228,7 @@ async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, en
 
 
 async def test_a_run_that_cannot_clean_up_names_the_command(
-    cluster: Cluster, entrance: Entrance, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, entrance: ProxiedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If deletions are refused for good, the error has the command that removes what is left."""
     await make_a_namespace(cluster, KEPT)
@@ -245,7 +247,9 @@ async def test_a_run_that_cannot_clean_up_names_the_command(
 
 
 @pytest.mark.parametrize("created", ["namespaces", "leases"])
-async def test_a_start_that_is_interrupted_leaves_nothing(cluster: Cluster, entrance: Entrance, created: str) -> None:
+async def test_a_start_that_is_interrupted_leaves_nothing(
+    cluster: Cluster, entrance: ProxiedClient, created: str
+) -> None:
     """A run that is cancelled while its first objects are being created has none of them behind."""
     came, gone_on = asyncio.Event(), asyncio.Event()
 
@@ -341,7 +345,7 @@ def refusing(*methods: str, code: int = 503, times: int | None = None) -> Callab
     return refuse
 
 
-async def keep_from_renewing(door: Door) -> None:
+async def keep_from_renewing(door: ApiProxy) -> None:
     """Refuse all renewals, and wait until one was refused: the renewals that the door let in before have ended then."""
     before = len(door.calls)
     door.refuse = refusing("PATCH")

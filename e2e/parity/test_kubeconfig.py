@@ -87,7 +87,7 @@ _CASES: Final[Mapping[str, tuple[Any, Any]]] = {
 
 
 @dataclass
-class Site:
+class RecordingServer:
     """A server that records its clients, and the folder of kubeconfigs for it."""
 
     folder: Path
@@ -152,9 +152,9 @@ class Site:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
+async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RecordingServer]:
     """A server with TLS, which asks for a client's certificate, and one without."""
-    site = Site(tmp_path_factory.mktemp("kubeconfigs"))
+    site = RecordingServer(tmp_path_factory.mktemp("kubeconfigs"))
     authority, folder = trustme.CA(), site.folder
     authority.cert_pem.write_to_path(folder / "ca.pem")
     trustme.CA().cert_pem.write_to_path(folder / "other.pem")
@@ -193,14 +193,14 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:
         await runner.cleanup()
 
 
-async def both(site: Site, binaries: Binaries, kubeconfig: str) -> tuple[Any, Any]:
+async def both(site: RecordingServer, binaries: Binaries, kubeconfig: str) -> tuple[Any, Any]:
     """The request of kubectl, and that of ``kubectl inspect gpushare``."""
     theirs = await site.ask([binaries["kubectl"], "get", "--raw", "/api/v1/nodes", "--request-timeout=20s"], kubeconfig)
     return theirs, await site.ask([_INSPECT, "--request-timeout=20s"], kubeconfig)
 
 
 @pytest.mark.parametrize("name", _CASES)
-async def test_each_field_is_obeyed_as_kubectl_obeys_it(site: Site, binaries: Binaries, name: str) -> None:
+async def test_each_field_is_obeyed_as_kubectl_obeys_it(site: RecordingServer, binaries: Binaries, name: str) -> None:
     """Our program sends the path, login, impersonation, certificate and server name that kubectl sends, or both refuse."""
     user, cluster = _CASES[name]
     theirs, ours = await both(site, binaries, str(site.write("one", user, cluster)))
@@ -237,7 +237,7 @@ _FIRST, _SECOND = {"token": "of-the-first"}, {"token": "of-the-second"}
     ],
 )
 async def test_files_are_merged_as_kubectl_merges_them(
-    site: Site, binaries: Binaries, parts: list[str], first: dict[str, Any], second: dict[str, Any]
+    site: RecordingServer, binaries: Binaries, parts: list[str], first: dict[str, Any], second: dict[str, Any]
 ) -> None:
     """The first file that has an entry or a current context counts; missing and empty files count for nothing."""
     site.write("first", _FIRST, {}, **first)

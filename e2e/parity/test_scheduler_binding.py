@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from e2e.parity.recording_extender import Answer, Call, let_through
-from e2e.parity.scheduler_stage import play, stage
+from e2e.parity.scheduler_under_test import play, stage
 from e2e.parity.sides import Both, Side
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from e2e.parity.recording_extender import Answer, names_of
-from e2e.parity.scheduler_stage import MEMORY, play
+from e2e.parity.scheduler_under_test import MEMORY, play
 from e2e.parity.sides import Both, Side
 
 

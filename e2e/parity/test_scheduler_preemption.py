@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from e2e.parity.recording_extender import Answer, names_of, refuse
-from e2e.parity.scheduler_stage import MEMORY, Object, Stage, play, stage
+from e2e.parity.scheduler_under_test import MEMORY, Object, SchedulerUnderTest, play, stage
 from e2e.parity.sides import Both, Side
 
 
 @asynccontextmanager
-async def full(side: Side, *nodes: str, **fields: Any) -> AsyncIterator[Stage]:
+async def full(side: Side, *nodes: str, **fields: Any) -> AsyncIterator[SchedulerUnderTest]:
     """Nodes of 10 units, each with a pod ``low-<node>`` of 6 on it that is less important than a ``high`` one."""
     async with stage(side) as it:
         low = await it.priority(100)
@@ -25,7 +25,7 @@ async def full(side: Side, *nodes: str, **fields: Any) -> AsyncIterator[Stage]:
             yield it
 
 
-async def preempt(it: Stage, name: str = "high", units: int = 8, **spec: Any) -> str:
+async def preempt(it: SchedulerUnderTest, name: str = "high", units: int = 8, **spec: Any) -> str:
     """A pod that is more important; its uid."""
     return await it.pod(name, units, priorityClassName=await it.priority(1000), **spec)
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from e2e.parity.recording_extender import Answer, Call, let_through, refuse
-from e2e.parity.scheduler_stage import MEMORY, Object, Stage, play, stage
+from e2e.parity.scheduler_under_test import MEMORY, Object, SchedulerUnderTest, play, stage
 from e2e.parity.sides import Both, Side
 
-Trigger = Callable[[Stage], Awaitable[object]]
+Trigger = Callable[[SchedulerUnderTest], Awaitable[object]]
 
 
 def refusing(call: Call) -> Answer:
@@ -20,7 +20,7 @@ def refusing(call: Call) -> Answer:
     return refuse(call, "not now") if is_waiting else let_through(call)
 
 
-async def tries(it: Stage, name: str = "waiting") -> int:
+async def tries(it: SchedulerUnderTest, name: str = "waiting") -> int:
     """How often the extender was asked about the pod, once the scheduler has come to rest."""
     await it.settle()
     return sum(call.message["Pod"]["metadata"]["name"] == name for call in it.extender.of("filter"))
@@ -45,14 +45,14 @@ async def is_woken(side: Side, trigger: Trigger, prepare: Trigger | None, *, exp
         return await tries(it) > before
 
 
-async def config_map(it: Stage) -> None:
+async def config_map(it: SchedulerUnderTest) -> None:
     """A ConfigMap comes: the scheduler does not watch them."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "unhealthy-gpu-a"}}
     answer = await it.side.call("POST", f"/api/v1/namespaces/{it.side.namespace}/configmaps", body=body)
     assert answer.code == 201
 
 
-async def waiting_pod(it: Stage) -> None:
+async def waiting_pod(it: SchedulerUnderTest) -> None:
     """A pod comes, changes and goes without ever being assigned."""
     await it.pod("other", 0, nodeSelector={"no": "node"})
     await it.condition("other", text=" ")
@@ -70,7 +70,7 @@ def pod(name: str, patch: Object, *, status: bool = False) -> Trigger:
     return lambda it: it.change_pod(name, patch, status=status)
 
 
-def neighbour(it: Stage) -> Awaitable[object]:
+def neighbour(it: SchedulerUnderTest) -> Awaitable[object]:
     """A pod is assigned to the node."""
     return it.pod("neighbour", nodeName="a")
 

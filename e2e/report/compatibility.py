@@ -9,7 +9,7 @@ from typing import Final
 
 from clusters.providers import BARE
 from e2e.report.markup import markdown_table
-from e2e.report.verdict_table import NodeFacts, Site, Table
+from e2e.report.verdict_table import NodeFacts, Table, Validated
 from e2e.report.verdicts import kind_of_cards, of_site
 
 FOLDER: Final = "compatibility"
@@ -37,7 +37,7 @@ def markdown_of(reports: Mapping[str, Table]) -> str:
     return markdown_table(_HEAD, rows) if rows else _NONE
 
 
-def file_name_of(site: Site) -> str:
+def file_name_of(site: Validated) -> str:
     """``2026-11-27-existing-v1.36.3-Tesla-T4.json``: the models are in it, so that two machines of a day have two names."""
     models = dict.fromkeys(card.model for node in site.nodes for card in node.cards if card.model)
     parts = (site.run.date[:10], site.run.cluster, site.run.kubernetes or "none", *models)
@@ -50,7 +50,7 @@ def cards_of(nodes: Iterable[NodeFacts]) -> str:
     return ", ".join(f"{count} x {kind}" for kind, count in kinds.items())
 
 
-def _row(name: str, table: Table, site: Site) -> list[str]:
+def _row(name: str, table: Table, site: Validated) -> list[str]:
     run = site.run
     return [
         run.date[:10],

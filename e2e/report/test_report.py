@@ -28,8 +28,8 @@ from e2e.report.verdict_table import (
     NodeFacts,
     Outcome,
     PreflightLine,
-    Site,
     Table,
+    Validated,
     Verdict,
     columns_of,
     from_json,
@@ -68,7 +68,7 @@ ERROR: Final = Finding("error", "over-booked", "node a", "15 of 14 units", "dele
 WARNING: Final = Finding("warning", "version-skew", "programs", "1.2 and 1.3", "finish the roll-out")
 RUN: Final = Column("gpushare", "existing", "v1.36.3", "2026-11-27T04:05:06Z")
 CARD: Final = CardFacts(0, "GPU-1", "Tesla T4", 15079)
-SITE: Final = Site(
+SITE: Final = Validated(
     RUN,
     seconds=61.2,
     server="https://api.site:6443",

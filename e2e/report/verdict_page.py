@@ -18,7 +18,7 @@ import yaml
 from e2e.promises import Promise
 from e2e.report.compatibility import FOLDER, cards_of, file_name_of, markdown_of
 from e2e.report.markup import table, tag
-from e2e.report.verdict_table import Case, NodeFacts, Site, Table, Verdict, columns_of, title_of, troubles
+from e2e.report.verdict_table import Case, NodeFacts, Table, Validated, Verdict, columns_of, title_of, troubles
 from e2e.report.verdicts import judged_promises, judgements, kind_of_cards, of_promise
 from e2e.site.findings import in_order
 
@@ -219,7 +219,7 @@ def _case(name: str, case: Case, names: Iterable[str]) -> list[str | Element]:
     return row
 
 
-def _site(verdicts: Table, site: Site) -> dict[str, Iterable[Element]]:
+def _site(verdicts: Table, site: Validated) -> dict[str, Iterable[Element]]:
     """The sections of a validation; one without a row has None."""
     facts = {
         "started": f"{site.run.date} (UTC), for {site.seconds:.0f} s",
@@ -247,7 +247,7 @@ def _site(verdicts: Table, site: Site) -> dict[str, Iterable[Element]]:
         "Findings": _table_or_none(("severity", "invariant", "on", *seen), findings),
         "Preflight": _table_or_none(("is", "looked at", "on", *seen), preflight),
         "Nodes": _table_or_none(node, [_node(one) for one in site.nodes]),
-        "Site": [table(("", "what the run saw"), ((fact, text or _UNKNOWN) for fact, text in facts.items()))],
+        "Validated": [table(("", "what the run saw"), ((fact, text or _UNKNOWN) for fact, text in facts.items()))],
         "Compatibility": [tag("p", kept), tag("pre", markdown_of({name: verdicts}))],
         "Recordings": [
             tag(

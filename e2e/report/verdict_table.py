@@ -110,7 +110,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     are_cards_simulated: bool = False
 
 
-class Site(msgspec.Struct, frozen=True):
+class Validated(msgspec.Struct, frozen=True):
     """The cluster or machine of a validation, and what was seen of it beside the cases."""
 
     run: Column
@@ -134,7 +134,7 @@ class Table(msgspec.Struct, frozen=True):
     """The state of the sources."""
     columns: dict[str, Column] = {}
     cases: dict[str, Case] = {}
-    site: Site | None = None
+    site: Validated | None = None
     form: Literal[3] = 3
     """The form of the file; a later one would be another number."""
 

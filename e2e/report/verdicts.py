@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from e2e.promises import CONFORMANCE, Promise
-from e2e.report.verdict_table import WHOLE_CLUSTER, Outcome, Site, Table, columns_of, counts, title_of
+from e2e.report.verdict_table import WHOLE_CLUSTER, Outcome, Table, Validated, columns_of, counts, title_of
 
 # The first ones are those of promises and columns, the others those of validations.
 Word = Literal["pass", "fail", "partial", "unknown", "not applicable", "passed", "failed", "incomplete"]
@@ -85,7 +85,7 @@ def of_column(table: Table, column: str, promises: Mapping[str, Promise]) -> Jud
     return Judgement(word, "; ".join(facts))
 
 
-def of_site(table: Table, site: Site) -> Judgement:
+def of_site(table: Table, site: Validated) -> Judgement:
     """The verdict of a validation.
 
     Passed: no case failed or is left open, one passed on every node, no finding is an error, preflight found nothing wrong.
@@ -101,7 +101,7 @@ def of_site(table: Table, site: Site) -> Judgement:
     return Judgement("passed", why, simulated)
 
 
-def kind_of_cards(site: Site) -> str:
+def kind_of_cards(site: Validated) -> str:
     """``real``, ``simulated``, or which are which."""
     if not any(one.are_cards_simulated for one in site.nodes):
         return "real"
@@ -109,13 +109,13 @@ def kind_of_cards(site: Site) -> str:
     return f"simulated{some}, real on the other nodes" if some else "simulated"
 
 
-def _simulated_there(site: Site) -> str:
+def _simulated_there(site: Validated) -> str:
     """Where cards are simulated if others are real, else ""."""
     names = [one.name for one in site.nodes if one.are_cards_simulated]
     return f" on {', '.join(names)}" if len(names) < len(site.nodes) else ""
 
 
-def _faults(table: Table, site: Site) -> Iterator[str]:
+def _faults(table: Table, site: Validated) -> Iterator[str]:
     if failed := _with(table, "failed"):
         yield f"{len(failed)} of {_results(table)} results failed, first {failed[0][0]}."
     errors = [f"{one.rule} of {one.subject}" for one in site.findings if one.severity == "error"]
@@ -123,7 +123,7 @@ def _faults(table: Table, site: Site) -> Iterator[str]:
         yield f"The cluster breaks {len(errors)} invariant{'s' * (len(errors) > 1)} of sharing, first {errors[0]}."
 
 
-def _gaps(table: Table, site: Site) -> Iterator[str]:
+def _gaps(table: Table, site: Validated) -> Iterator[str]:
     """Each thing that is missing for a pass."""
     for line in site.preflight:
         if line.judgement == "wrong":

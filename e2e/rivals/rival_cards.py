@@ -108,7 +108,7 @@ class Cards:
             self.unhealthy[uuid] = self._now()
 
     def _rest_of(self, uuid: str) -> float:
-        """The seconds after which a card counts as healthy again: endless while it does not answer, or the driver advises a reset."""
+        """The seconds after which a card is healthy again: endless while it does not answer, or the driver advises a reset."""
         try:
             handle = pynvml.nvmlDeviceGetHandleByUUID(uuid.encode())
             pynvml.nvmlDeviceGetMemoryInfo(handle)

@@ -129,7 +129,7 @@ def _is_successor(one: Object, pod: Object) -> bool:
     return (one["namespace"], one["name"]) == (pod["namespace"], pod["name"]) and one["uid"] != pod["uid"]
 
 
-class Door:
+class Routes:
     """The paths."""
 
     def __init__(self, book: Book, binder: Binder) -> None:
@@ -238,7 +238,7 @@ async def _serve(port: int, kubeconfig: Path, faults: Faults) -> None:
         watcher = Watcher(api, book)
         watching = asyncio.create_task(watcher.run())
         await watcher.is_synced.wait()
-        runner = web.AppRunner(Door(book, Binder(api, book, time.time_ns)).application(), access_log=None)
+        runner = web.AppRunner(Routes(book, Binder(api, book, time.time_ns)).application(), access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
         _LOG.info("at your service on port %d, wrong in: %s", port, ", ".join(sorted(faults)) or "nothing")

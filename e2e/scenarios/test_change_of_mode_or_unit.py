@@ -41,7 +41,7 @@ pytestmark = [
 ]
 
 
-class Site:
+class SeparateNode:
     """One node beside the cluster's: its kubelet, its cards, and plugins to start on it."""
 
     def __init__(self, cluster: LocalCluster, kubelet: Kubelet, simulated: SimulatedNode) -> None:
@@ -96,7 +96,7 @@ def timings() -> Timings:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def site(cluster: Cluster, timings: Timings) -> AsyncIterator[Site]:
+async def site(cluster: Cluster, timings: Timings) -> AsyncIterator[SeparateNode]:
     """A node with one T4."""
     if not isinstance(cluster, LocalCluster):
         pytest.skip("the kubelets of this cluster are not ours")
@@ -109,11 +109,11 @@ async def site(cluster: Cluster, timings: Timings) -> AsyncIterator[Site]:
         await kubelet.start()
         stack.push_async_callback(delete_node, cluster.api, NODE)
         stack.push_async_callback(kubelet.stop)
-        yield Site(cluster, kubelet, simulated)
+        yield SeparateNode(cluster, kubelet, simulated)
 
 
 async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(
-    site: Site, target: Target, slots_target: Target
+    site: SeparateNode, target: Target, slots_target: Target
 ) -> None:
     """The plugin waits and announces nothing while the kubelet owns the memory.
 
@@ -140,7 +140,9 @@ async def test_kubelet_that_owns_the_memory_is_reported_and_awaited(
 
 
 @pytest.mark.parametrize("timings", [Timings().scaled(0.04)], ids=["25 times as fast"])
-async def test_a_kubelet_that_forgets_by_itself_is_enough(site: Site, target: Target, slots_target: Target) -> None:
+async def test_a_kubelet_that_forgets_by_itself_is_enough(
+    site: SeparateNode, target: Target, slots_target: Target
+) -> None:
     """A kubelet without pods lets go of the memory five minutes after its plugin has gone, so no person has to act."""
     async with site.serving(target, site.offers_memory):
         pass
@@ -148,7 +150,7 @@ async def test_a_kubelet_that_forgets_by_itself_is_enough(site: Site, target: Ta
         await site.shows(mem=str(_memory_of(site)), count="1", slot="48")
 
 
-def _memory_of(site: Site) -> int:
+def _memory_of(site: SeparateNode) -> int:
     (card,) = site.simulated.cards()
     return int(card["memory"]["total_mib"])
 
@@ -163,7 +165,7 @@ def _memory_of(site: Site) -> int:
     ids=["GiB to MiB", "MiB to GiB", "256MiB to GiB"],
 )
 async def test_a_node_keeps_its_unit_until_its_pods_have_ended(
-    site: Site, observer: Observer, target: Target, before: Options, after: Options, units: int, total: str
+    site: SeparateNode, observer: Observer, target: Target, before: Options, after: Options, units: int, total: str
 ) -> None:
     """Pods that run hold their memory, and the node serves the new unit once the last of them has ended."""
     async with site.serving(target, site.offers_memory, **before):

@@ -19,8 +19,8 @@ from gpushare import wire
 from gpushare.errors import DoesNotFitError
 from gpushare.manifests import DisruptionBudget
 from gpushare.model.allocation import Shares
+from gpushare.model.forecast import Card, Forecast, cards_of
 from gpushare.model.node import Device, NodeInfo
-from gpushare.model.outlook import Card, Outlook, cards_of
 from gpushare.model.pod import Request
 from gpushare.model.wishes import NONE
 
@@ -37,7 +37,7 @@ class Snapshot:
     """
 
     nodes: Mapping[str, NodeInfo] = field(default_factory=lambda: MappingProxyType({}))
-    outlook: Callable[[], Outlook | None] = lambda: None
+    outlook: Callable[[], Forecast | None] = lambda: None
     free_cpu: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     budgets: Mapping[tuple[str, str], DisruptionBudget] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -54,7 +54,7 @@ class Question:
     request: Request
     policy: str = wire.POLICY_BINPACK
     home: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    outlook: Outlook | None = None
+    outlook: Forecast | None = None
     cpu_milli: int = 0
     free_cpu: Mapping[str, int] = field(default_factory=dict)
     # By model of card: does the pod wish for it? There are few models in a cluster, and each is compared once.

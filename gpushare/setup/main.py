@@ -18,7 +18,15 @@ from gpushare.setup.core.fleet import fleet_of
 from gpushare.setup.core.migration import bound_last, faults_of, is_gpushares, picture, steps
 from gpushare.setup.core.plan import Change, installation, node_faults, removal
 from gpushare.setup.core.scheduler_files import is_originals
-from gpushare.setup.core.sites import CONFIG, POLICY, Site, named_files, recognise, scheduler_manifest, tls_files
+from gpushare.setup.core.sites import (
+    CONFIG,
+    POLICY,
+    ControlPlaneNode,
+    named_files,
+    recognise,
+    scheduler_manifest,
+    tls_files,
+)
 from gpushare.setup.core.yaml_edit import load
 from gpushare.setup.journal import Journal
 from gpushare.setup.node_files import NodeFiles
@@ -72,7 +80,7 @@ def _texts(asked: Arguments, files: NodeFiles) -> dict[str, str]:
         named = more
 
 
-def _show(site: Site, changes: Sequence[Change], out: TextIO) -> None:
+def _show(site: ControlPlaneNode, changes: Sequence[Change], out: TextIO) -> None:
     out.write(f"{site.name}, Kubernetes 1.{site.minor}\n")
     out.writelines(change.diff() for change in changes)
     if not changes:
@@ -81,7 +89,7 @@ def _show(site: Site, changes: Sequence[Change], out: TextIO) -> None:
         out.write(f"by hand, afterwards: {site.afterwards}\n")
 
 
-def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Journal, out: TextIO) -> None:
+def _change(asked: Arguments, site: ControlPlaneNode, changes: Sequence[Change], journal: Journal, out: TextIO) -> None:
     pod = site.pod if changes and asked.timeout else None
     before = running_scheduler.processes(asked.root)
     if pod is not None and not running_scheduler.sees_node(asked.root):
@@ -118,7 +126,7 @@ def _change(asked: Arguments, site: Site, changes: Sequence[Change], journal: Jo
         )
 
 
-def _is_restarted(asked: Arguments, site: Site, before: Mapping[Process, object], *, has: bool) -> bool:
+def _is_restarted(asked: Arguments, site: ControlPlaneNode, before: Mapping[Process, object], *, has: bool) -> bool:
     """With the flag, or without it."""
     assert site.pod is not None
     return running_scheduler.is_restarted(

@@ -27,7 +27,7 @@ from load.bench.bench_servers import Bed, Server, start_extender
 from load.play import soak
 from load.play.play_running import OURS, audited, sample
 from load.readings import samples as samples_of
-from load.real_scheduler.real_scheduler_stage import scheduler_configuration
+from load.real_scheduler.measured_control_plane import scheduler_configuration
 from load.real_scheduler.scheduler_figures import Spent, spent
 from load.simulated.cluster_file import build, read
 from load.simulated.on_control_plane import bring_up

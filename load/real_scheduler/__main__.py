@@ -26,7 +26,7 @@ from load.bench.bench_servers import Bed, c_compiler
 from load.load_commands import count, exit_code, seed
 from load.load_reports import write
 from load.real_scheduler import scheduler_figures
-from load.real_scheduler.real_scheduler_stage import Stage
+from load.real_scheduler.measured_control_plane import MeasuredControlPlane
 from load.real_scheduler.scheduler_figures import AGREES, SHARE, WITH, WITHOUT, Turn
 from load.simulated.on_control_plane import bring_up
 from load.simulated.simulated_world import Node, World
@@ -81,7 +81,7 @@ async def _measure(flags: argparse.Namespace) -> list[Turn]:
         folder = stack.enter_context(scratch_folder())
         progress = stack.enter_context(Progress("real-scheduler", "starting a control plane", sys.stderr))
         site = await bring_up(world, folder, stack, progress, with_kwok=flags.kwok)
-        stage = Stage(site, Bed.of(folder, stack), progress, flags.pods, flags.rate)
+        stage = MeasuredControlPlane(site, Bed.of(folder, stack), progress, flags.pods, flags.rate)
         agreeing = () if c_compiler() is None else (AGREES,)
         return [await stage.turn(kind) for _ in range(flags.turns) for kind in (WITHOUT, *agreeing, WITH)]
 

@@ -22,7 +22,7 @@ import msgspec
 
 from gpushare import wire
 from gpushare.errors import GpushareError
-from gpushare.extender.core.belief import booking_of
+from gpushare.extender.core.accepted_state import booking_of
 from gpushare.manifests import Container, Node, Pod
 from gpushare.model.node import devices_of
 from gpushare.model.pod import cpu_request, is_finished, request_of, worst_moment

@@ -22,7 +22,7 @@ from gpushare.extender.core.prioritize import prioritize
 from gpushare.extender.core.workload import Workload, class_of
 from gpushare.manifests import Node, Pod
 from gpushare.model.allocation import Shares
-from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.placement import Question, choose, question
 from gpushare.model.pod import cpu_request, request_of
 from load.replay.trace import Trace, TracePod, bound, node_object, pod_object
@@ -84,7 +84,7 @@ class Rooms:
 class World:
     """Machines, none of which has a pod at first. ``policy`` is the extender's; ``expected`` the pods that it knows will come."""
 
-    def __init__(self, trace: Trace, policy: str, expected: Outlook | None) -> None:
+    def __init__(self, trace: Trace, policy: str, expected: Forecast | None) -> None:
         self.allocated = 0
         self._policy = policy
         self._book = Book(Workload(counts_cpu=True, expected=expected), most_requests=_MOST_REQUESTS)
@@ -115,17 +115,17 @@ class World:
         return question(request_of(told), self._book.snapshot(), self._policy, cpu_request(told))
 
 
-def expected_of(trace: Trace) -> Outlook:
+def expected_of(trace: Trace) -> Forecast:
     """The kinds of pods of the trace, as often as each is in it: the published policies know them beforehand, too."""
     counts: Counter[PodClass] = Counter()
     for pod in trace.pods:
         if pod.demand:
             wishes = request_of(msgspec.convert(pod_object(pod, 0), Pod)).wishes
             counts[class_of(pod.demand, wishes, pod.cpu_milli)] += 1
-    return Outlook(counts)
+    return Forecast(counts)
 
 
-def replay(trace: Trace, pods: Sequence[TracePod], policy: str, seed: int, expected: Outlook | None) -> Iterator[Step]:
+def replay(trace: Trace, pods: Sequence[TracePod], policy: str, seed: int, expected: Forecast | None) -> Iterator[Step]:
     """The steps, one a pod. Between nodes that are alike the seed decides, as chance does in kube-scheduler.
 
     ``expected`` is what the policy knows of the pods to come; None: what it sees.

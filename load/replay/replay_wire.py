@@ -29,7 +29,7 @@ from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.processes.progress import Progress
 from gpushare.manifests import Pod
 from gpushare.model.allocation import decode
-from gpushare.model.outlook import Outlook
+from gpushare.model.forecast import Forecast
 from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import Bed, start_extender
 from load.questions import WrongAnswerError, arguments, binding_arguments, fitting, highest, refusal
@@ -53,7 +53,7 @@ class WireRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ReplayServers:
     """An API server with the machines of a trace, and an extender that knows them."""
 
     api: ApiClient
@@ -70,7 +70,7 @@ class Site:
 
 
 @asynccontextmanager
-async def site(trace: Trace, policy: str, expected: Outlook | None, folder: Path) -> AsyncIterator[Site]:
+async def site(trace: Trace, policy: str, expected: Forecast | None, folder: Path) -> AsyncIterator[ReplayServers]:
     """All of it up, and down again; ``folder`` is empty. Raises ClusterError, CannotMeasureError."""
     async with AsyncExitStack() as stack:
         plane = EmbeddedControlPlane(folder)
@@ -88,11 +88,11 @@ async def site(trace: Trace, policy: str, expected: Outlook | None, folder: Path
             flags += ["--expected-pods", str(_write_expected(folder / "expected.yaml", expected))]
         server, _ = await start_extender(Bed.of(folder, stack), flags=flags)
         session = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
-        yield Site(api, session, server.url + PREFIX)
+        yield ReplayServers(api, session, server.url + PREFIX)
 
 
 async def replay_over_wire(
-    at: Site, trace: Trace, pods: Sequence[TracePod], seed: int, tell: Callable[[int], None]
+    at: ReplayServers, trace: Trace, pods: Sequence[TracePod], seed: int, tell: Callable[[int], None]
 ) -> list[Step]:
     """The steps, one a pod, as the API server tells of them in the end; ``tell`` is called with how many have come.
 
@@ -114,7 +114,7 @@ async def replay_over_wire(
     return _steps(pods, {item["metadata"]["name"]: item for item in await at.api.list(PODS, NAMESPACE)})
 
 
-async def _bind(at: Site, pod: TracePod, metadata: Mapping[str, Any], node: str) -> None:
+async def _bind(at: ReplayServers, pod: TracePod, metadata: Mapping[str, Any], node: str) -> None:
     """Order the extender to bind a pod. A scheduler binds a pod without cards itself; the extender accepts an order for it then."""
     name = metadata["name"]
     order = binding_arguments(name, node, NAMESPACE, metadata["uid"])
@@ -148,7 +148,7 @@ def _steps(pods: Sequence[TracePod], found: dict[str, dict[str, Any]]) -> list[S
     return steps
 
 
-def _write_expected(path: Path, expected: Outlook) -> Path:
+def _write_expected(path: Path, expected: Forecast) -> Path:
     """As the extender reads it."""
     lines = [
         {

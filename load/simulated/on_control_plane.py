@@ -36,7 +36,7 @@ _KNOWN_SECONDS: Final = 600.0
 AT_ONCE: Final = 32
 
 
-class Site(NamedTuple):
+class KwokCluster(NamedTuple):
     """The control plane, a client of it, and kwok if it is at work there."""
 
     plane: RealControlPlane
@@ -46,7 +46,7 @@ class Site(NamedTuple):
 
 async def bring_up(
     world: World, folder: Path, stack: AsyncExitStack, progress: Progress, *, with_kwok: bool = True
-) -> Site:
+) -> KwokCluster:
     """All of the world, and pods that are bound run; logs and the kubeconfig are in the folder. It ends with the stack.
 
     Raises ApiError, ClusterError, NotReachedError.
@@ -74,7 +74,7 @@ async def bring_up(
     for item in needed_by_pods():
         await api.create(item)
     await _create(api, map(pod_document, world.running), len(world.running), progress)
-    return Site(plane, api, program)
+    return KwokCluster(plane, api, program)
 
 
 async def _start_kwok(

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from gpushare import wire
-from gpushare.extender.core.belief import booking_of
+from gpushare.extender.core.accepted_state import booking_of
 from gpushare.manifests import DisruptionBudget, Pod
 from gpushare.model.eviction import (
     Evictable,

@@ -25,8 +25,8 @@ from gpushare import bounds, wire
 from gpushare.bounds import Bound
 from gpushare.deviceplugin.core.health import named_cards
 from gpushare.errors import GpushareError
+from gpushare.extender.core.accepted_state import booking_of
 from gpushare.extender.core.audit_round import cards_disputed
-from gpushare.extender.core.belief import booking_of
 from gpushare.kubectl_inspect.core import card_report, report_text
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import parse_unhealthy, read_devices

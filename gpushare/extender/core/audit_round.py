@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, Final
 
 from gpushare import wire
-from gpushare.extender.core.belief import booking_of
+from gpushare.extender.core.accepted_state import booking_of
 from gpushare.extender.core.book import Book
 from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.node import Booking, Device, capacity, described_cards, devices_of, published_cards

@@ -31,7 +31,7 @@ from types import MappingProxyType
 from typing import Final
 
 from gpushare import wire
-from gpushare.extender.core.belief import Belief, audited, booking_of, bound_to
+from gpushare.extender.core.accepted_state import AcceptedState, audited, booking_of, bound_to
 from gpushare.extender.core.filter import MOST_REQUESTS, KnownAnswers
 from gpushare.extender.core.reservations import Fate, State
 from gpushare.extender.core.workload import Workload
@@ -64,7 +64,7 @@ class Book:
         # By uid: the node that the API shows, and the resourceVersion that was seen last, or ``_LOST``.
         self._bound: dict[str, tuple[str, int]] = {}
         # By uid: the node of a bound pod, and what is believed of its cards there.
-        self._beliefs: dict[str, tuple[str, Belief]] = {}
+        self._beliefs: dict[str, tuple[str, AcceptedState]] = {}
         # Uids of confirmed pods that are booked on more cards than they can have.
         self._disputed: set[str] = set()
         # By uid: the nodes on which the pod is assumed.
@@ -305,7 +305,7 @@ class Book:
         """Where a pod is assumed; nearly always on one node."""
         return tuple((node, self._bookings[node][uid]) for node in sorted(self._assumed.get(uid, ())))
 
-    def known(self, pod: Pod, *, has_gap: bool = True) -> tuple[Belief | None, bool]:
+    def known(self, pod: Pod, *, has_gap: bool = True) -> tuple[AcceptedState | None, bool]:
         """The belief about a bound pod's cards, and whether states of it may have been missed before this one."""
         uid = pod.metadata.uid
         on, belief = self._beliefs.get(uid, ("", None))
@@ -381,7 +381,7 @@ class Book:
         self._drop(uid)
         self._workload.leave_node(uid)
 
-    def _confirm(self, pod: Pod, node: str, booking: Booking, belief: Belief | None) -> None:
+    def _confirm(self, pod: Pod, node: str, booking: Booking, belief: AcceptedState | None) -> None:
         uid = booking.uid
         if belief is not None:
             self._workload.note(pod, booking, wishes_or_none(pod))
@@ -389,7 +389,7 @@ class Book:
         self._bound[uid] = node, version_number(pod.metadata.resource_version)
         self._put(node, booking)
 
-    def _believe(self, uid: str, node: str, belief: Belief) -> None:
+    def _believe(self, uid: str, node: str, belief: AcceptedState) -> None:
         self._beliefs[uid] = (node, belief)
         self._disputed.discard(uid)
         if belief.disputed:

@@ -14,8 +14,8 @@ from operator import itemgetter
 from typing import Final
 
 from gpushare import wire
+from gpushare.model.forecast import Forecast
 from gpushare.model.node import NodeInfo
-from gpushare.model.outlook import Outlook
 from gpushare.model.placement import CURABLE, Question, Snapshot, reason_against
 from gpushare.model.pod import Request
 
@@ -121,7 +121,7 @@ class KnownAnswers:
         self._by_request: OrderedDict[Request, _Answers] = OrderedDict()
         # By request, policy and CPU, then by node: what nodes that have not changed are worth, by this outlook.
         self._costs: OrderedDict[tuple[Request, str, int], dict[str, float]] = OrderedDict()
-        self._outlook: Outlook | None = None
+        self._outlook: Forecast | None = None
 
     def changed(self, name: str) -> None:
         """A node is new, changed or gone."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from gpushare import wire
+from gpushare.model.forecast import cards_of
 from gpushare.model.node import NodeInfo
-from gpushare.model.outlook import cards_of
 from gpushare.model.placement import Question, Snapshot, find, without
 
 # The highest score of an extender (MaxExtenderPriority in k8s.io/kube-scheduler/extender/v1).

@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Final
 
 from gpushare.manifests import Node, Pod
+from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.node import Booking
-from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.pod import cpu_request
 from gpushare.model.quantity import parse_milli
 from gpushare.model.wishes import Wishes
@@ -40,10 +40,10 @@ def class_of(units: int, wishes: Wishes, cpu_milli: int) -> PodClass:
 class Workload:
     """``counts_cpu``: look at every pod for its CPU, as one policy needs. ``expected`` replaces the classes that are seen."""
 
-    def __init__(self, *, counts_cpu: bool = False, expected: Outlook | None = None) -> None:
+    def __init__(self, *, counts_cpu: bool = False, expected: Forecast | None = None) -> None:
         self._counts_cpu = counts_cpu
         self._expected = expected
-        self._outlook: Outlook | None = None
+        self._outlook: Forecast | None = None
         self._last: deque[PodClass] = deque(maxlen=_MOST_PODS)
         self._news = 0
         # Uids of the pods that were counted and have not ended.
@@ -58,12 +58,12 @@ class Workload:
         # Called with each node that may have another amount of free CPU than before.
         self.on_change: Callable[[str], None] = lambda name: None
 
-    def outlook(self) -> Outlook | None:
+    def outlook(self) -> Forecast | None:
         """The pods that are expected to come; None as long as none has."""
         if self._expected is not None:
             return self._expected
         if self._news and (self._outlook is None or self._news >= max(_NEWS * len(self._last), _FEWEST_NEWS)):
-            self._outlook, self._news = Outlook(Counter(self._last)), 0
+            self._outlook, self._news = Forecast(Counter(self._last)), 0
         return self._outlook
 
     def note(self, pod: Pod, booking: Booking, wishes: Wishes) -> None:

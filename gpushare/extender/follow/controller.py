@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from gpushare import wire
 from gpushare.bounds import PODS_OF_A_LIST
-from gpushare.extender.core.belief import IGNORED
+from gpushare.extender.core.accepted_state import IGNORED
 from gpushare.extender.core.book import Book
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder

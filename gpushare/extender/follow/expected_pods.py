@@ -20,7 +20,7 @@ import msgspec
 from gpushare.bounds import CARD_TEXT, EXPECTED_PODS_BYTES, WISH_ENTRIES
 from gpushare.errors import InvalidQuantityError, UsageError
 from gpushare.foreign import UnreadableError, decode_yaml
-from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.quantity import parse_milli, parse_quantity
 from gpushare.model.wishes import Wishes, words_of
 
@@ -42,7 +42,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     pods: Annotated[list[_Line], msgspec.Meta(min_length=1, max_length=100_000)]
 
 
-def read_expected(path: Path) -> Outlook:
+def read_expected(path: Path) -> Forecast:
     """The outlook that the file describes. Raises UsageError, which names the file and what is wrong in it."""
     counts: defaultdict[PodClass, float] = defaultdict(float)
     try:
@@ -58,7 +58,7 @@ def read_expected(path: Path) -> Outlook:
         raise UsageError(f"--expected-pods: {path}: {error}{error.place}") from error
     except (msgspec.ValidationError, InvalidQuantityError, ValueError) as error:
         raise UsageError(f"--expected-pods: {path}: {' '.join(str(error).split())}") from error
-    return Outlook(counts)
+    return Forecast(counts)
 
 
 def _class(line: _Line) -> PodClass:

@@ -18,7 +18,7 @@ from gpushare.setup.core.scheduler_files import (
     is_gpushares,
     is_originals,
 )
-from gpushare.setup.core.sites import Site, Wish
+from gpushare.setup.core.sites import ControlPlaneNode, Wish
 from gpushare.setup.core.static_pod import is_scheduler, mounted_under
 from gpushare.setup.core.yaml_edit import Entry, applied, found_in, load, removed
 
@@ -43,7 +43,7 @@ class Change:
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def installation(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
+def installation(files: Mapping[str, str], wish: Wish) -> tuple[ControlPlaneNode, list[Change]]:
     """The site, and what changes so that its kube-scheduler asks the extender, in this order. Raises SetupRefusedError."""
     site = sites.recognise(files, wish)
     _refuse_others(files, site, wish)
@@ -62,7 +62,7 @@ def installation(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Chang
     return site, _allowed(site, changes)
 
 
-def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
+def removal(files: Mapping[str, str], wish: Wish) -> tuple[ControlPlaneNode, list[Change]]:
     """The site, and what changes so that nothing of gpushare is left, in this order. Raises SetupRefusedError."""
     site = sites.recognise(files, replace(wish, is_replacing=False))
     if site.is_extended:
@@ -86,7 +86,7 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[Site, list[Change]]:
     return site, _allowed(site, changes)
 
 
-def _extender_taken_out(files: Mapping[str, str], site: Site) -> list[Change]:
+def _extender_taken_out(files: Mapping[str, str], site: ControlPlaneNode) -> list[Change]:
     """A person's own file stays, without gpushare's extender."""
     changes = []
     for path, entries in ((site.file, _extender(files, site)), (site.document, _marks(site))):
@@ -96,11 +96,11 @@ def _extender_taken_out(files: Mapping[str, str], site: Site) -> list[Change]:
     return changes
 
 
-def _extender(files: Mapping[str, str], site: Site) -> list[Entry]:
+def _extender(files: Mapping[str, str], site: ControlPlaneNode) -> list[Entry]:
     return [extender_entry(load(files.get(site.file, ""), site.file), site.wish.url, site.wish.tls)]
 
 
-def _marks(site: Site) -> list[Entry]:
+def _marks(site: ControlPlaneNode) -> list[Entry]:
     if site.pod is None:
         return []
     return [one for one in site.entries if one.at[-1] == wire.ANNOTATION_SCHEDULER_FILE] + mounted_under(
@@ -108,13 +108,13 @@ def _marks(site: Site) -> list[Entry]:
     )
 
 
-def _allowed(site: Site, changes: list[Change]) -> list[Change]:
+def _allowed(site: ControlPlaneNode, changes: list[Change]) -> list[Change]:
     if changes and site.owner:
         raise SetupRefusedError(f"{changes[0].path}: it is changed by another program than gpushare-setup", site.owner)
     return changes
 
 
-def _ours(site: Site, document: Any) -> list[Entry]:
+def _ours(site: ControlPlaneNode, document: Any) -> list[Entry]:
     """The entries of a document that are ours: a person's own value of the same flag is not."""
     mounts = mounted_under(site.pod, sites.VOLUMES) if site.pod is not None else []
     return [
@@ -124,7 +124,7 @@ def _ours(site: Site, document: Any) -> list[Entry]:
     ]
 
 
-def _refuse_others(files: Mapping[str, str], site: Site, wish: Wish) -> None:
+def _refuse_others(files: Mapping[str, str], site: ControlPlaneNode, wish: Wish) -> None:
     """A scheduler's file that is not ours to change."""
     for flag, path in site.current.items():
         others = [one for one in extenders_of(load(files.get(path, ""), path)) if not is_gpushares(one)]
@@ -172,7 +172,7 @@ def node_faults(files: Mapping[str, str], wish: Wish, running: Iterable[tuple[st
     return [Fault(one.what, site.owner or one.fix) for one in faults]
 
 
-def _copies(files: Mapping[str, str], site: Site) -> list[Fault]:
+def _copies(files: Mapping[str, str], site: ControlPlaneNode) -> list[Fault]:
     return [
         Fault(f"{path}: the kubelet runs a copy too, as a second kube-scheduler", f"move it out of {sites.static_pods(files)}")
         for path in sites.in_static_pods(files)
@@ -180,7 +180,7 @@ def _copies(files: Mapping[str, str], site: Site) -> list[Fault]:
     ]  # fmt: skip
 
 
-def _flag_faults(site: Site) -> list[Fault]:
+def _flag_faults(site: ControlPlaneNode) -> list[Fault]:
     return [
         Fault(
             f"{site.document}: --{one} keeps kube-scheduler from reading {site.file}",
@@ -191,7 +191,7 @@ def _flag_faults(site: Site) -> list[Fault]:
     ]
 
 
-def _document_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
+def _document_faults(files: Mapping[str, str], site: ControlPlaneNode) -> list[Fault]:
     """The first thing that is missing, as one command brings all; a file that a person has elsewhere is not known.
 
     A digest that differs only means that the file will be written again.
@@ -210,7 +210,7 @@ def _document_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
     ]
 
 
-def _file_faults(files: Mapping[str, str], site: Site) -> list[Fault]:
+def _file_faults(files: Mapping[str, str], site: ControlPlaneNode) -> list[Fault]:
     if site.file not in files:
         what = f"{site.file} is not there, so kube-scheduler does not ask the extender"
         by_hand = f"write the file that {site.named_by or site.document} names, or take the flag out"

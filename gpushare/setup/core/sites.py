@@ -98,7 +98,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class ControlPlaneNode:
     """A control plane node, and what it has to have."""
 
     name: str
@@ -153,10 +153,10 @@ class Site:
         return self.restart
 
 
-def recognise(files: Mapping[str, str], wish: Wish) -> Site:
+def recognise(files: Mapping[str, str], wish: Wish) -> ControlPlaneNode:
     """The site with these files, by path. Raises SetupRefusedError."""
     manifest = scheduler_manifest(files)
-    kinds: dict[str, Callable[[], Site]] = {
+    kinds: dict[str, Callable[[], ControlPlaneNode]] = {
         OPENSHIFT_MANIFEST: _openshift,
         manifest: partial(_static_pod, manifest, files, wish),
         RKE_KUBECONFIG: partial(_rke, files, wish),
@@ -239,7 +239,7 @@ def tls_files(wish: Wish) -> tuple[str, ...]:
     return tuple(filter(None, (wish.tls.ca, wish.tls.certificate, wish.tls.key))) if wish.tls is not None else ()
 
 
-def _openshift() -> Site:
+def _openshift() -> ControlPlaneNode:
     raise SetupRefusedError(
         f"{OPENSHIFT_MANIFEST}: OpenShift's operator writes kube-scheduler's manifest, and takes no extender",
         SECOND_SCHEDULER,
@@ -291,7 +291,7 @@ def _place(minor: int, folder: str) -> tuple[str, str]:
     return flag, f"{folder}/scheduler-gpushare-{name}"
 
 
-def _static_pod(manifest: str, files: Mapping[str, str], wish: Wish) -> Site:
+def _static_pod(manifest: str, files: Mapping[str, str], wish: Wish) -> ControlPlaneNode:
     pod = static_pod.read(files[manifest], manifest)
     minor = _minor(pod.image, wish)
     flag, file = _place(minor, "/etc/kubernetes")
@@ -328,14 +328,14 @@ def _static_pod(manifest: str, files: Mapping[str, str], wish: Wish) -> Site:
         # A person put the extender there, and restarted kube-scheduler.
         del entries[-1]
     is_kops = any(value.startswith(_KOPS) for value in pod.flags.values())
-    return Site(
+    return ControlPlaneNode(
         "kops" if is_kops else "kubeadm" if manifest == MANIFEST else "static pod", minor, flag, file, text, manifest,
         tuple(entries), current, is_extended=not is_own, inside="" if is_own else pod.flags[flag],
         owner=_BY_KOPS if is_kops else "", pod=pod, wish=wish,
     )  # fmt: skip
 
 
-def _rke(files: Mapping[str, str], wish: Wish) -> Site:
+def _rke(files: Mapping[str, str], wish: Wish) -> ControlPlaneNode:
     """RKE writes its containers again from cluster.yml; each of them has /etc/kubernetes mounted."""
     if wish.rke_cluster and wish.rke_cluster not in files:
         raise SetupRefusedError(f"{wish.rke_cluster} is not there", "name RKE's cluster.yml with --rke-cluster")
@@ -346,14 +346,14 @@ def _rke(files: Mapping[str, str], wish: Wish) -> Site:
     current = _current(_mapping(document, *at))
     file = own if wish.is_replacing else current.get(flag, own)
     wish = _as_present(files, wish, file, *current.values())
-    return Site(
+    return ControlPlaneNode(
         "RKE", minor, flag, file, _text(files, file, minor, RKE_KUBECONFIG, wish, is_own=file == own),
         wish.rke_cluster or "cluster.yml", (Entry((*at, flag), file),), current, is_extended=file != own,
         restart="rke up", is_by_hand=True, wish=wish,
     )  # fmt: skip
 
 
-def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
+def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> ControlPlaneNode:
     server = rancher.read(files, kind)
     data = server.data or f"/var/lib/rancher/{kind}"
     minor = _minor(files.get(RKE2_POD, "") if kind == "rke2" else "", wish)
@@ -376,7 +376,7 @@ def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> Site:
             # k3s runs kube-scheduler in its own process.
             entries += (Entry((rancher.MOUNTS,), f"{own}:{own}", is_item=True),)
     account = f"{data}/server/cred/scheduler.kubeconfig"
-    return Site(
+    return ControlPlaneNode(
         {"rke2": "RKE2", "k3s": "k3s"}[kind], minor, CONFIG, file,
         _text(files, file, minor, account, wish, is_own=file == own), server.config, entries,
         {flag: one.value if is_replacing or flag != CONFIG else file for flag, one in given.items()},
@@ -401,7 +401,7 @@ def _refuse_replaced(kind: str, files: Mapping[str, str], server: rancher.Server
         )
 
 
-def _k0s(files: Mapping[str, str], wish: Wish) -> Site:
+def _k0s(files: Mapping[str, str], wish: Wish) -> ControlPlaneNode:
     words = [word for one in services(files, "k0scontroller") for word in one.words]
     config = (values_of(words, ("--config", "-c")) or [K0S_CONFIG])[-1]
     if "--enable-dynamic-config" in words or "--enable-dynamic-config=true" in words:
@@ -417,7 +417,7 @@ def _k0s(files: Mapping[str, str], wish: Wish) -> Site:
     own = "/etc/k0s/scheduler-gpushare-config.yaml"
     file = own if wish.is_replacing else current.get(CONFIG, own)
     wish = _as_present(files, wish, file, *current.values())
-    return Site(
+    return ControlPlaneNode(
         "k0s", minor, CONFIG, file, _text(files, file, minor, K0S_KUBECONFIG, wish, is_own=file == own), config,
         (Entry((*at, CONFIG), file),), current, is_extended=file != own, restart="systemctl restart k0scontroller",
         wish=wish,

@@ -19,7 +19,7 @@ from clusters.processes.program import Program
 from clusters.provider import Cluster, NodeSpec
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target
-from e2e.attacks.door import Call, Door
+from e2e.attacks.api_proxy import ApiProxy, Call
 from e2e.builders import DEMO, gpu_pod
 
 HOST = "127.0.0.1"
@@ -44,7 +44,7 @@ _MOST_ROUNDS = 30
 _QUESTIONS = 2500
 
 
-class FaultySite:
+class FaultyCluster:
     """A cluster with two extenders beside its own: one behind a door to the API server, one that nothing shields.
 
     ``addresses`` are those of the metrics of all three, of which the last is not up until its fault.
@@ -55,7 +55,7 @@ class FaultySite:
         self._target = target
         self._folder = folder
         self.addresses = [metrics, f"{HOST}:{free_port()}", f"{HOST}:{free_port()}"]
-        self._door: Door
+        self._door: ApiProxy
         self._behind: tuple[Program, str]
         self._bare: tuple[Program, str]
 
@@ -63,7 +63,7 @@ class FaultySite:
     async def opened(self) -> AsyncIterator[Self]:
         """Inside, the extender behind the door is up; the one without a shield comes with its fault."""
         account = await self.cluster.kubeconfig_of(self._target.extender.account)
-        self._door = Door(Connection.from_kubeconfig(account))
+        self._door = ApiProxy(Connection.from_kubeconfig(account))
         through = kubeconfig_file.write(self._folder / "door.kubeconfig", self._door.url, ca=None)
         pipe = self._folder / "pipe"
         os.mkfifo(pipe)
@@ -221,21 +221,21 @@ def settled(phases: list[str]) -> bool:
     return HELD in phases or set(phases) == {"Running"}
 
 
-Fault = Callable[[FaultySite], Awaitable[None]]
+Fault = Callable[[FaultyCluster], Awaitable[None]]
 # With these the cluster still has all series that the dashboard shows.
 FAULTS: dict[str, Fault] = {
-    "GpusharePodOveruses": FaultySite.use_too_much,
-    "GpusharePodsWait": FaultySite.ask_too_much,
-    "GpusharePodOnForeignCard": FaultySite.run_on_another_card,
-    "GpushareAllocationsRefused": FaultySite.bypass_the_extender,
-    "GpushareContainersHeld": FaultySite.swap_pods,
-    "GpushareBookCorrected": FaultySite.lose_an_event,
-    "GpushareAnswersFail": FaultySite.refuse_a_bind,
-    "GpushareWatchStale": FaultySite.break_the_watch,
-    "GpushareExtenderOpen": FaultySite.open_to_all,
-    "GpushareLogLinesDropped": FaultySite.log_unread,
-    "GpushareCardUnhealthy": FaultySite.break_a_card,
-    "GpushareDriverErrors": FaultySite.fail_the_driver,
+    "GpusharePodOveruses": FaultyCluster.use_too_much,
+    "GpusharePodsWait": FaultyCluster.ask_too_much,
+    "GpusharePodOnForeignCard": FaultyCluster.run_on_another_card,
+    "GpushareAllocationsRefused": FaultyCluster.bypass_the_extender,
+    "GpushareContainersHeld": FaultyCluster.swap_pods,
+    "GpushareBookCorrected": FaultyCluster.lose_an_event,
+    "GpushareAnswersFail": FaultyCluster.refuse_a_bind,
+    "GpushareWatchStale": FaultyCluster.break_the_watch,
+    "GpushareExtenderOpen": FaultyCluster.open_to_all,
+    "GpushareLogLinesDropped": FaultyCluster.log_unread,
+    "GpushareCardUnhealthy": FaultyCluster.break_a_card,
+    "GpushareDriverErrors": FaultyCluster.fail_the_driver,
 }
 # Alerts that no fault raises here, with the reason, and the series that they read.
 UNSEEN = {
@@ -243,6 +243,6 @@ UNSEEN = {
 }
 # These take series away.
 ENDS: dict[str, Fault] = {
-    "GpushareDevicePluginAbsent": FaultySite.kill_a_plugin,
-    "GpushareExtenderAbsent": FaultySite.kill_the_extenders,
+    "GpushareDevicePluginAbsent": FaultyCluster.kill_a_plugin,
+    "GpushareExtenderAbsent": FaultyCluster.kill_the_extenders,
 }

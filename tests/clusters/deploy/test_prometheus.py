@@ -22,7 +22,7 @@ from clusters.processes.ports import free_port
 from clusters.processes.program import Program
 from clusters.providers import Choices, make_cluster
 from clusters.targets import load_target
-from tests.clusters.deploy.injected_faults import ENDS, FAULTS, HOST, NODES, UNSEEN, FaultySite
+from tests.clusters.deploy.injected_faults import ENDS, FAULTS, HOST, NODES, UNSEEN, FaultyCluster
 from tests.clusters.deploy.reading import DASHBOARD, RULES
 
 pytestmark = [
@@ -35,7 +35,7 @@ _SILENT_SECONDS = 120.0
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[FaultySite]:
+async def site(tmp_path: Path) -> AsyncIterator[FaultyCluster]:
     """A cluster with its extenders; nothing is wrong there yet."""
     if shutil.which("prometheus") is None:
         pytest.skip("no prometheus: Debian has it in the package of that name")
@@ -47,14 +47,14 @@ async def site(tmp_path: Path) -> AsyncIterator[FaultySite]:
     cluster = make_cluster("embedded", nodes, with_metrics, Choices(dict(os.environ)))
     await cluster.start()
     try:
-        async with FaultySite(cluster, target, tmp_path, address).opened() as it:
+        async with FaultyCluster(cluster, target, tmp_path, address).opened() as it:
             yield it
     finally:
         await cluster.stop()
 
 
 @pytest.fixture
-async def prometheus(site: FaultySite, tmp_path: Path) -> AsyncIterator[Connection]:
+async def prometheus(site: FaultyCluster, tmp_path: Path) -> AsyncIterator[Connection]:
     """It scrapes and evaluates each second, with the labels that a ServiceMonitor gives."""
     plugins = [{"targets": [address], "labels": {"node": node}} for node, address in site.plugin_addresses().items()]
     rules = tmp_path / "rules.yaml"
@@ -109,7 +109,7 @@ async def fired(prometheus: Connection) -> set[str]:
     return {one["alertname"] for one in await shown(prometheus, 'max_over_time(ALERTS{alertstate="firing"}[1h])')}
 
 
-async def test_each_fault_raises_its_alert_and_fills_the_dashboard(site: FaultySite, prometheus: Connection) -> None:
+async def test_each_fault_raises_its_alert_and_fills_the_dashboard(site: FaultyCluster, prometheus: Connection) -> None:
     """Each of the rules but those of UNSEEN fires once, by a fault of its own, and no rule without its fault."""
     injected: set[str] = set()
 

@@ -18,7 +18,7 @@ from e2e.rivals import rival_faults
 from e2e.rivals.rival_api import Api
 from e2e.rivals.rival_binding import Binder
 from e2e.rivals.rival_book import Book
-from e2e.rivals.rival_extender import Door, Watcher
+from e2e.rivals.rival_extender import Routes, Watcher
 from e2e.rivals.rival_inspect import details, rows, summary
 from tests.servers import Caller, StubApi, kubeconfig, plain_http, serve
 
@@ -46,7 +46,7 @@ async def extender(api: StubApi, folder: Path, faults: frozenset[str]) -> AsyncI
         watcher = Watcher(client, book)
         watching = asyncio.create_task(watcher.run())
         await watcher.is_synced.wait()
-        runner = web.AppRunner(Door(book, Binder(client, book, lambda: 1_700_000_000_000_000_000)).application())
+        runner = web.AppRunner(Routes(book, Binder(client, book, lambda: 1_700_000_000_000_000_000)).application())
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         async with plain_http(f"http://127.0.0.1:{runner.addresses[0][1]}") as http:

@@ -20,7 +20,7 @@ from gpushare.extender.core.messages import BindingArgs
 from gpushare.extender.core.workload import Workload
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, ObjectMeta, Pod
-from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.forecast import Forecast, PodClass
 from tests.passing_time import pass_time_until
 from tests.servers import StubApi, http_pool, serve, status, until
 
@@ -113,7 +113,7 @@ async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
         one["spec"]["nodeName"] = "n"
     needy = pod("needy")
     needy["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "14"}
-    expected = Outlook({PodClass(14, cpu_milli=8000): 1, PodClass(7, cpu_milli=16_000): 1})
+    expected = Forecast({PodClass(14, cpu_milli=8000): 1, PodClass(7, cpu_milli=16_000): 1})
     workload = Workload(counts_cpu=True, expected=expected)
     async with bench(*holders, needy, policy=wire.POLICY_FRAGMENTATION, workload=workload) as b:
         roomy = node("n", 14, 14)

@@ -1,4 +1,4 @@
-"""Promises of gpushare.model.outlook."""
+"""Promises of gpushare.model.forecast."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare.model.forecast import MOST_CLASSES, Card, Forecast, PodClass, cards_of
 from gpushare.model.node import Device, lay_out
-from gpushare.model.outlook import MOST_CLASSES, Card, Outlook, PodClass, cards_of
 from gpushare.model.wishes import Wishes
 
 T4 = Wishes(models=(" t4 ",))
@@ -24,9 +24,9 @@ CARDS = st.lists(st.tuples(st.integers(0, 16), st.just(16), st.sampled_from(("Te
 CPU = st.one_of(st.none(), st.integers(0, 40_000))
 
 
-def whole(cpu_milli: int, units: int = 10) -> Outlook:
+def whole(cpu_milli: int, units: int = 10) -> Forecast:
     """The value if all pods take a card of 10 and this amount of CPU."""
-    return Outlook({PodClass(units, cpu_milli=cpu_milli): 3})
+    return Forecast({PodClass(units, cpu_milli=cpu_milli): 3})
 
 
 def naive_fragments(counts: dict[PodClass, int], cards: list[Card], cpu: int | None) -> float:
@@ -45,13 +45,13 @@ def test_fragments_are_what_the_next_pod_cannot_use(
     counts: dict[PodClass, int], cards: list[Card], cpu: int | None
 ) -> None:
     """In expectation over the classes, large ones for less than their number."""
-    assert Outlook(counts).fragments(cards, cpu) == pytest.approx(naive_fragments(counts, cards, cpu))
+    assert Forecast(counts).fragments(cards, cpu) == pytest.approx(naive_fragments(counts, cards, cpu))
 
 
 @given(COUNTS, CARDS, st.integers(0, 40_000))
 def test_what_is_wasted_is_part_of_what_is_free(counts: dict[PodClass, int], cards: list[Card], cpu: int) -> None:
     """The waste is not negative, not more than what is free, and the same when it is asked again."""
-    found = Outlook(counts)
+    found = Forecast(counts)
     free = sum(card[0] for card in cards)
     ordered = tuple(sorted(cards))
 
@@ -85,9 +85,9 @@ def test_cards_without_units_are_no_cards() -> None:
 
 def test_a_larger_card_elsewhere_changes_nothing() -> None:
     """The remembered value and the computed one are of one scale."""
-    expected = Outlook({PodClass(3, cpu_milli=3000): 2, PodClass(10, cpu_milli=9000): 1})
+    expected = Forecast({PodClass(3, cpu_milli=3000): 2, PodClass(10, cpu_milli=9000): 1})
     before, after = ((10, 16, "x"),), ((7, 16, "x"),)
-    alone = Outlook(expected.counts).waste(before, 8000) - Outlook(expected.counts).waste(after, 5000)
+    alone = Forecast(expected.counts).waste(before, 8000) - Forecast(expected.counts).waste(after, 5000)
     first = expected.waste(before, 8000)
     expected.waste(((80, 80, "x"),), 8000)
 
@@ -96,14 +96,14 @@ def test_a_larger_card_elsewhere_changes_nothing() -> None:
 
 def test_who_takes_next_to_nothing_ends() -> None:
     """A class without CPU with less memory than a step of the table takes a step."""
-    tiny = Outlook({PodClass(1): 1})
+    tiny = Forecast({PodClass(1): 1})
 
     assert tiny.stranded([(1000, 1000, "A100")], 0) == pytest.approx(0)
 
 
 def test_a_card_that_no_pod_may_have_is_all_stranded() -> None:
     """By the models that pods wish for."""
-    expected = Outlook({PodClass(5, wishes=T4): 1})
+    expected = Forecast({PodClass(5, wishes=T4): 1})
 
     assert expected.stranded([(10, 10, "V100")], 8000) == 10
     assert expected.stranded([(10, 10, "T4")], 8000) == 0
@@ -114,13 +114,13 @@ def test_rare_classes_are_left_out() -> None:
     often = {PodClass(units): 2.0 + units for units in range(2, MOST_CLASSES + 2)}
     counts = {PodClass(1): 1.0, **often, PodClass(0, cpu_milli=9): 999.0}
 
-    assert dict(Outlook(counts).counts) == often
-    assert dict(Outlook({PodClass(1): 1.0, PodClass(4): 0.0}).counts) == {PodClass(1): 1.0}
+    assert dict(Forecast(counts).counts) == often
+    assert dict(Forecast({PodClass(1): 1.0, PodClass(4): 0.0}).counts) == {PodClass(1): 1.0}
 
 
 def test_only_so_many_states_are_kept() -> None:
     """The outlook keeps a limited number of states. Beyond it all is worked out again, with the same result."""
-    expected = Outlook(whole(4000).counts, most_known=2)
+    expected = Forecast(whole(4000).counts, most_known=2)
     first = [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)]
 
     assert expected.known == 2
@@ -137,14 +137,14 @@ def test_an_unhealthy_card_is_none() -> None:
 @pytest.mark.parametrize(("cpu", "fragments"), [(999, 12), (1000, 8), (3999, 8), (4000, 2), (None, 2)])
 def test_a_pod_fits_with_its_cpu_or_more(cpu: int | None, fragments: float) -> None:
     """Both classes take all that is free of two cards and nothing of the third; the frequent one needs more CPU."""
-    expected = Outlook({PodClass(5, 2, 1000): 2, PodClass(5, 2, 4000): 3})
+    expected = Forecast({PodClass(5, 2, 1000): 2, PodClass(5, 2, 4000): 3})
 
     assert expected.fragments([(5, 10, "T4"), (5, 10, "T4"), (2, 10, "T4")], cpu) == pytest.approx(fragments)
 
 
 def test_what_is_stranded_is_the_mean_over_what_fits() -> None:
     """Each class counts by its number: after the pod of 12 units 8 are left, after that of 15 units 5."""
-    expected = Outlook(
+    expected = Forecast(
         {PodClass(12, cpu_milli=1500): 1, PodClass(12, cpu_milli=2000): 2, PodClass(15, cpu_milli=2000): 1}
     )
 

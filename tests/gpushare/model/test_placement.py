@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError
+from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
-from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.placement import Question, Snapshot, choose, question, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.wishes import Wishes
@@ -173,7 +173,7 @@ def test_equal_parts_of_a_split_stay_together() -> None:
 
 def asking(request: Request, policy: str, usual: int) -> Question:
     """The value if pods of this number of units are expected."""
-    return question(request, Snapshot(outlook=lambda: Outlook({PodClass(usual): 1})), policy)
+    return question(request, Snapshot(outlook=lambda: Forecast({PodClass(usual): 1})), policy)
 
 
 @given(
@@ -217,7 +217,7 @@ def test_spread_compares_the_free_part_of_a_card() -> None:
 @pytest.mark.parametrize(("free_cpu", "index"), [({}, 1), ({"n": 1500}, 1), ({"n": 1499}, 0)])
 def test_fragmentation_spares_no_card_for_a_pod_without_cpu(free_cpu: dict[str, int], index: int) -> None:
     """Only card 1 still holds a pod of 8 afterwards. Such pods are rare and need 1 CPU, and the request takes half of one."""
-    snapshot = Snapshot(outlook=lambda: Outlook({PodClass(2): 99, PodClass(8, cpu_milli=1000): 1}), free_cpu=free_cpu)
+    snapshot = Snapshot(outlook=lambda: Forecast({PodClass(2): 99, PodClass(8, cpu_milli=1000): 1}), free_cpu=free_cpu)
     asked = question(Request(2), snapshot, "fragmentation", cpu_milli=500)
 
     assert choose(node(Device(0, 16, 8), Device(1, 16, 6)), asked) == ((index, 2),)
@@ -247,7 +247,7 @@ def test_fragmentation_is_binpack_as_long_as_nothing_is_expected() -> None:
 
 def test_a_question_has_what_its_policy_needs() -> None:
     """The pod's own policy comes before the cluster's."""
-    outlook = Outlook({PodClass(8): 1})
+    outlook = Forecast({PodClass(8): 1})
     snapshot = Snapshot(outlook=lambda: outlook, free_cpu={"n": 7})
     request = Request(4, wishes=Wishes(policy="fragmentation"))
 
@@ -258,7 +258,7 @@ def test_a_question_has_what_its_policy_needs() -> None:
 
 def test_fragmentation_finds_cards_of_equal_room_alike() -> None:
     """The lower index, as the others do; another model is another card."""
-    outlook = Outlook({PodClass(8, wishes=Wishes(models=(" a100 ",))): 1.0, PodClass(4): 0.1})
+    outlook = Forecast({PodClass(8, wishes=Wishes(models=(" a100 ",))): 1.0, PodClass(4): 0.1})
     asked = question(Request(4), Snapshot(outlook=lambda: outlook), "fragmentation")
 
     assert choose(node(Device(0, 16, model="T4"), Device(1, 16, model="T4")), asked)[0][0] == 0

@@ -84,7 +84,7 @@ def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
 
 def test_cards_are_what_of_the_healthy_ones_is_left(tmp_path: Path) -> None:
     """A card has the units that a DaemonSet's pods leave; unhealthy cards are left out and counted."""
-    third = CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}  # type: ignore[index]
+    third = CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}
     unhealthy = CARDS | {"cards": [*CARDS["cards"], third]}  # type: ignore[misc]
     monitor = pod("m", 4, on="n", owner="DaemonSet")
     monitor["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"

@@ -19,7 +19,7 @@ from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError, UnreachableError
-from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, stage, units_of
+from tests.gpushare.deviceplugin.admitting_node import UUIDS, AdmittingNode, Line, gpu_pod, stage, units_of
 from tests.servers import until
 
 FOREIGN = {"ALIYUN_COM_GPU_MEM_EXTENDER": ""}
@@ -230,7 +230,7 @@ def _bound(requests: list[tuple[int, ...]], sizes: tuple[int, ...]) -> list[dict
     return pods
 
 
-async def _start_all(node: Stage) -> None:
+async def _start_all(node: AdmittingNode) -> None:
     """As the kubelet tries, again and again."""
     for pod in list(node.api.pods):
         try:

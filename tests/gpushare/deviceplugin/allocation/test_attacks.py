@@ -16,7 +16,7 @@ from gpushare.deviceplugin.core import repair
 from gpushare.errors import GpushareError, NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model import allocation
-from tests.gpushare.deviceplugin.admission_stage import Stage, gpu_pod, stage
+from tests.gpushare.deviceplugin.admitting_node import AdmittingNode, gpu_pod, stage
 from tests.servers import until
 
 SEVERAL = "scheduler.framework.gpushare.allocation"
@@ -36,7 +36,7 @@ def runs(pod: dict[str, Any]) -> None:
     pod["status"] = {"phase": "Running"}
 
 
-def change(node: Stage, name: str, **annotations: str | None) -> None:
+def change(node: AdmittingNode, name: str, **annotations: str | None) -> None:
     """The author of a pod patches it, and the watch shows it."""
     pod = node.pod(name)
     merged = {**pod["metadata"]["annotations"], **{key.replace("__", "."): text for key, text in annotations.items()}}
@@ -47,7 +47,7 @@ def change(node: Stage, name: str, **annotations: str | None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def kept(node: Stage) -> AsyncIterator[None]:
+async def kept(node: AdmittingNode) -> AsyncIterator[None]:
     """While the plugin keeps annotations as they were bound."""
     tasks = [asyncio.create_task(one()) for one in (node.allocator.keep_restored, node.allocator.keep_right)]
     try:
@@ -245,7 +245,7 @@ async def test_with_repairs_off_changes_cause_few_reports() -> None:
         assert node.card("a").startswith("1")
 
 
-def writes(node: Stage) -> list[str]:
+def writes(node: AdmittingNode) -> list[str]:
     """Writes so far, by what they are for."""
     return [call["path"].split("/")[-1] for call in node.api.calls if call["method"] in ("PATCH", "POST")]
 
@@ -297,7 +297,7 @@ async def test_wrong_and_right_in_turn_cause_few_events() -> None:
             await until(lambda: node.card("a") == "0")
 
 
-def left_alone(node: Stage) -> set[str]:
+def left_alone(node: AdmittingNode) -> set[str]:
     """The pods with an event that the plugin leaves their annotations as they are for a while."""
     return {event["involvedObject"]["name"] for event in node.api.events if "again and again" in event["message"]}
 

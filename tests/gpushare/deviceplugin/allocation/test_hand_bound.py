@@ -13,7 +13,7 @@ from gpushare.deviceplugin.allocation.verification import HeldError
 from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.errors import NoCandidateError
 from gpushare.manifests import Pod
-from tests.gpushare.deviceplugin.admission_stage import UUIDS, Line, Stage, gpu_pod, stage
+from tests.gpushare.deviceplugin.admitting_node import UUIDS, AdmittingNode, Line, gpu_pod, stage
 
 
 def by_hand(units: int = 3, **wishes: str) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def by_hand(units: int = 3, **wishes: str) -> dict[str, Any]:
     return gpu_pod("by-hand", units, card=None, annotations=annotations)
 
 
-async def refusal(node: Stage) -> str:
+async def refusal(node: AdmittingNode) -> str:
     """Why the pod is turned away; the event on it gives the same reason."""
     with pytest.raises(NoCandidateError) as caught:
         await node.admit("by-hand")

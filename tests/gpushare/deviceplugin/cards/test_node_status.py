@@ -20,7 +20,7 @@ MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 OVERUSE = "aliyun.com/gpushare-overuse"
 
 
-class Site:
+class NodeWithCards:
     """A node, and the cards that pods name."""
 
     def __init__(self) -> None:
@@ -56,9 +56,9 @@ def card(letter: str, index: int = 0, mib: int = 80_000) -> PhysicalCard:
 
 
 @asynccontextmanager
-async def published(*cards: PhysicalCard, slots: int = 2, fault: Any = None) -> AsyncIterator[Site]:
+async def published(*cards: PhysicalCard, slots: int = 2, fault: Any = None) -> AsyncIterator[NodeWithCards]:
     """The node after its first publication of these cards."""
-    site = Site()
+    site = NodeWithCards()
     if fault is not None:
         site.api.fault = lambda method, path: fault(site, method)
     async with serve(site.api) as url, http_pool(url) as http:
@@ -104,7 +104,7 @@ async def test_overuse_stands_on_the_node_until_it_ends() -> None:
 async def test_refused_condition_keeps_no_cards_away(caplog: pytest.LogCaptureFixture) -> None:
     """A policy of an earlier version refuses the second write; the cards are published, and one line is logged."""
 
-    def refuse(site: Site, method: str) -> Any:
+    def refuse(site: NodeWithCards, method: str) -> Any:
         no = (403, {"kind": "Status", "code": 403, "message": "would change status.conditions"})
         return no if site.patches() > 1 and method == "PATCH" else None
 

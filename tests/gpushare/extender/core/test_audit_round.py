@@ -42,7 +42,7 @@ ASSIGNED = {"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}
 
 
 @dataclass
-class Stage:
+class BookUnderAudit:
     """A book, and what may be under way."""
 
     book: Book = field(default_factory=Book)
@@ -105,7 +105,7 @@ def test_a_difference_shows_both_sides(
     known: Pod | None, listed: Pod | None, kind: str, units: int, book: str, api: str
 ) -> None:
     """The pod, how many units are wrong, and where the book and the API have them. The next audit finds none."""
-    on = Stage()
+    on = BookUnderAudit()
     if known is not None:
         on.book.set_pod(known)
     audit, (suspect,) = on.listed(*[one for one in [listed] if one is not None])
@@ -127,7 +127,7 @@ def test_a_node_with_other_cards_shows_both_lists(
     listed: list[Node], kind: str, units: int, book: str, api: str
 ) -> None:
     """Its cards by index, each with its size. The next audit finds no difference."""
-    on = Stage()
+    on = BookUnderAudit()
     audit, (suspect,) = on.listed(nodes=listed)
 
     assert audit.settle(suspect) == Difference(kind, "", "n", "n", units, book, api)
@@ -136,7 +136,7 @@ def test_a_node_with_other_cards_shows_both_lists(
 
 def test_a_missing_node_is_found_with_its_unhealthy_card() -> None:
     """The list has no health of cards, but the ConfigMap has."""
-    on = Stage()
+    on = BookUnderAudit()
     on.book.remove_node("n")
     on.book.set_unhealthy("n", frozenset({1}))
 
@@ -147,19 +147,19 @@ def test_a_missing_node_is_found_with_its_unhealthy_card() -> None:
 
 def test_a_difference_shows_that_the_plugin_let_the_pod_in() -> None:
     """An assigned pod runs on the card, whatever the book has of it."""
-    assert [one.is_assigned for one, _ in Stage().listed(pod(**ASSIGNED))[1]] == [True]
+    assert [one.is_assigned for one, _ in BookUnderAudit().listed(pod(**ASSIGNED))[1]] == [True]
 
 
 def test_an_audit_counts_what_it_sees() -> None:
     """The nodes and pods of the list."""
-    audit = Stage().listed(pod(), pod(None), pod(), nodes=[node(), node()])[0]
+    audit = BookUnderAudit().listed(pod(), pod(None), pod(), nodes=[node(), node()])[0]
 
     assert (audit.nodes, audit.pods) == (2, 3)
 
 
 def test_gone_objects_come_before_listed_ones() -> None:
     """Nodes and pods each by name or uid, whatever the order in the book."""
-    on = Stage()
+    on = BookUnderAudit()
     for name in ("c", "b"):
         other = node()
         other.metadata.name = name
@@ -171,13 +171,13 @@ def test_gone_objects_come_before_listed_ones() -> None:
     assert [one.uid for one, _ in on.listed(pod())[1]] == ["b", "c", "b", "c", "u"]
 
 
-def waits(on: Stage) -> None:
+def waits(on: BookUnderAudit) -> None:
     """The pod waits and is assumed."""
     on.book.set_pod(pod(None))
     on.assume()
 
 
-def bind_again(on: Stage) -> None:
+def bind_again(on: BookUnderAudit) -> None:
     """The assumption ends, and another bind of the pod begins."""
     on.book.forget("u", "n")
     on.assume()
@@ -189,17 +189,20 @@ def bind_again(on: Stage) -> None:
         (None, pod(), lambda on: on.book.remove_pod(pod().metadata), [0, 0]),
         (None, pod(), lambda on: on.book.set_pod(pod(card=1, version="6")), [0, 3]),
         (None, pod(), lambda on: on.book.restart_history(), [0, 0]),
-        (None, pod(None), Stage.assume, [3, 0]),
+        (None, pod(None), BookUnderAudit.assume, [3, 0]),
         (waits, pod(None), lambda on: on.book.touch("u"), [3, 0]),
         (waits, pod(None), bind_again, [3, 0]),
     ],
     ids=["ended", "moved", "a restore of etcd", "bound first", "the bind renewed", "bound again"],
 )
 def test_a_pod_that_changed_after_the_list_is_not_settled(
-    before: Callable[[Stage], object] | None, listed: Pod, meanwhile: Callable[[Stage], object], used: list[int]
+    before: Callable[[BookUnderAudit], object] | None,
+    listed: Pod,
+    meanwhile: Callable[[BookUnderAudit], object],
+    used: list[int],
 ) -> None:
     """The list is older than the watch's event or our bind, or of a history that is lost; the book stays as that made it."""
-    on = Stage()
+    on = BookUnderAudit()
     if before is not None:
         before(on)
     settle = on.suspected(listed)
@@ -211,7 +214,7 @@ def test_a_pod_that_changed_after_the_list_is_not_settled(
 
 def test_suspect_of_a_bind_under_way_is_left_to_the_next_audit() -> None:
     """While its bind is under way no audit waits for the watch, so the watch may have its events still to come."""
-    on = Stage()
+    on = BookUnderAudit()
     audit, (suspect,) = on.listed(pod())
     on.under_way.add("u")
     assert audit.has_moved(suspect[0])
@@ -222,7 +225,7 @@ def test_suspect_of_a_bind_under_way_is_left_to_the_next_audit() -> None:
 
 def test_bind_answered_before_its_page_is_read_keeps_its_card() -> None:
     """The list is of the moment before the bind, and the watch has come no further; no request is under way any more."""
-    on = Stage()
+    on = BookUnderAudit()
     on.book.set_pod(pod(None))
     on.assume()
     audit = on.round()
@@ -235,7 +238,7 @@ def test_bind_answered_before_its_page_is_read_keeps_its_card() -> None:
 
 def test_a_bind_under_way_is_not_looked_into() -> None:
     """A pod with a bind under way becomes no suspect, and is not settled."""
-    on = Stage()
+    on = BookUnderAudit()
     on.under_way.add("u")
     assert on.listed(pod())[1] == []
     on.under_way.clear()
@@ -246,7 +249,7 @@ def test_a_bind_under_way_is_not_looked_into() -> None:
 
 def test_an_assumption_without_a_request_is_drift() -> None:
     """A bind under way is none."""
-    on = Stage()
+    on = BookUnderAudit()
     on.book.set_pod(pod(None))
     on.assume()
     on.under_way.add("u")
@@ -260,7 +263,7 @@ def test_an_assumption_without_a_request_is_drift() -> None:
 
 def test_another_pod_under_the_name_is_the_end_of_the_first() -> None:
     """A pod is its uid."""
-    on = Stage()
+    on = BookUnderAudit()
     on.book.set_pod(pod())
     other = pod()
     other.metadata.uid = "v"
@@ -272,7 +275,7 @@ def test_another_pod_under_the_name_is_the_end_of_the_first() -> None:
 
 def test_a_pod_with_a_wrongly_reported_end_comes_back() -> None:
     """The API is right, whatever the watch has reported."""
-    on = Stage()
+    on = BookUnderAudit()
     on.book.remove_pod(pod().metadata)
     found = on.suspected(pod(card=1))()
     assert found is not None
@@ -281,7 +284,7 @@ def test_a_pod_with_a_wrongly_reported_end_comes_back() -> None:
 
 def test_an_object_with_an_event_during_the_list_is_no_suspect() -> None:
     """The book may be newer than the list."""
-    on = Stage()
+    on = BookUnderAudit()
     audit = on.round()
     on.book.set_pod(pod(card=1, version="6"))
     audit.see_node(node())
@@ -291,7 +294,7 @@ def test_an_object_with_an_event_during_the_list_is_no_suspect() -> None:
 
 def test_a_node_is_put_right_unless_it_had_an_event() -> None:
     """Gone, or with other cards."""
-    on = Stage()
+    on = BookUnderAudit()
     settle = on.suspected(nodes=())
     on.book.set_node(node())
     assert settle() is None
@@ -305,19 +308,19 @@ def test_a_node_is_put_right_unless_it_had_an_event() -> None:
 
 def test_cards_that_were_declared_unhealthy_are_no_drift() -> None:
     """The list does not know of the ConfigMap."""
-    on = Stage()
+    on = BookUnderAudit()
     on.book.set_unhealthy("n", frozenset({0}))
     assert on.listed()[1] == []
 
 
 def test_odd_pods_are_remembered_up_to_a_number() -> None:
     """A cluster full of them must not fill the memory."""
-    assert Stage().odd(*[pod(card=None) for _ in range(MOST_ODD + 5)]) == [("unplaced", "p", 3)] * MOST_ODD
+    assert BookUnderAudit().odd(*[pod(card=None) for _ in range(MOST_ODD + 5)]) == [("unplaced", "p", 3)] * MOST_ODD
 
 
 def test_an_oddity_names_its_place() -> None:
     """The node and the annotation, so that a person finds it."""
-    on = Stage()
+    on = BookUnderAudit()
     forged = pod(card=7, units=20, **ASSIGNED)
     running = pod(units=15, **ASSIGNED)
 
@@ -332,12 +335,12 @@ def test_units_beside_a_cards_are_unplaced() -> None:
     """One of two cards is not there."""
     many = pod(units=12, **{"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"7":8}}'})
 
-    assert Stage().odd(many) == [("unplaced", "p", 8)]
+    assert BookUnderAudit().odd(many) == [("unplaced", "p", 8)]
 
 
 def test_absent_card_places_nothing_unless_no_cards_are_shown() -> None:
     """A node with a plugin that is not up yet has no description of its cards."""
-    on = Stage()
+    on = BookUnderAudit()
     assert on.odd(pod(card=7)) == [("unplaced", "p", 3)]
     on.book.set_node(node(0))
     assert on.odd(pod(card=7)) == []
@@ -345,7 +348,7 @@ def test_absent_card_places_nothing_unless_no_cards_are_shown() -> None:
 
 def test_an_annotation_that_contradicts_the_capacity_is_disputed() -> None:
     """The book divides total by count there."""
-    assert Stage().odd(nodes=[node(annotation="{}")]) == [("cards_disputed", "n", 28)]
+    assert BookUnderAudit().odd(nodes=[node(annotation="{}")]) == [("cards_disputed", "n", 28)]
     assert cards_disputed(node()) is None
 
 
@@ -360,16 +363,16 @@ def test_an_annotation_that_contradicts_the_capacity_is_disputed() -> None:
 )
 def test_only_cards_that_run_too_much_are_over_committed(annotations: dict[str, str], is_counted: bool) -> None:
     """A pod with ASSIGNED=true has its card; a pod with a repair mark has none yet, and an unknown card has any amount."""
-    found = Stage().odd(pod(units=8, **annotations), pod(units=6, **ASSIGNED))
+    found = BookUnderAudit().odd(pod(units=8, **annotations), pod(units=6, **ASSIGNED))
     assert "over_committed" not in {kind for kind, _, _ in found}
-    found = Stage().odd(pod(units=9, **annotations), pod(units=6, **ASSIGNED))
+    found = BookUnderAudit().odd(pod(units=9, **annotations), pod(units=6, **ASSIGNED))
     assert (("over_committed", "n", 1) in found) is is_counted
 
 
 def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:
     """A pod on the same cards with other amounts has another amount. An assumption beside its booking is an old one."""
     many = pod(units=12, **{"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"1":8}}'})
-    on = Stage()
+    on = BookUnderAudit()
     had = Booking("u", "d", "p", 12, ((0, 8), (1, 4)))
     on.book.assume("n", had)
     found = on.suspected(many)()
@@ -387,7 +390,7 @@ def test_a_pod_of_several_cards_is_compared_card_by_card() -> None:
 )
 def test_an_assumption_is_compared_with_what_was_bound(nodes: str, card: int, kind: str) -> None:
     """On the card that was assumed the bind is only unconfirmed; of two assumptions the one on the pod's node counts."""
-    on = Stage()
+    on = BookUnderAudit()
     for name in nodes:
         on.book.assume(name, Booking("u", "d", "p", 3, ((0, 3),)))
     found = on.suspected(pod(card=card))()
@@ -397,7 +400,7 @@ def test_an_assumption_is_compared_with_what_was_bound(nodes: str, card: int, ki
 
 def test_what_the_book_does_not_believe_is_no_drift() -> None:
     """The author of a running pod has changed its annotation, and the book saw it."""
-    on = Stage()
+    on = BookUnderAudit()
     for state in (pod(), pod(card=1, version="6")):
         on.book.set_pod(state, has_gap=False)
     assert on.listed(pod(card=1, version="6"))[1] == []
@@ -406,14 +409,14 @@ def test_what_the_book_does_not_believe_is_no_drift() -> None:
 @pytest.mark.parametrize(("version", "kinds"), [("5", []), ("6", ["other_card"])])
 def test_a_later_version_may_be_the_end_of_a_repair(version: str, kinds: list[str]) -> None:
     """Between two versions the watch may have lost the marks; one version has one card."""
-    on = Stage()
+    on = BookUnderAudit()
     on.book.set_pod(pod(phase="Pending"))
     assert [one.kind for one, _ in on.listed(pod(card=1, version=version, phase="Pending"))[1]] == kinds
 
 
 def test_a_waiting_pod_of_the_same_name_is_another() -> None:
     """The list is older than the end of the first pod, and the book has both."""
-    on = Stage()
+    on = BookUnderAudit()
     on.book.set_pod(pod())
     other = pod(None)
     other.metadata.uid = "v"

@@ -1,4 +1,4 @@
-"""Promises of gpushare.extender.core.belief: single steps, then any history of a plugin and an author."""
+"""Promises of gpushare.extender.core.accepted_state: single steps, then any history of a plugin and an author."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.extender.core.belief import IGNORED, Belief, audited, believe, booking_of, bound_to, problem_of
+from gpushare.extender.core.accepted_state import (
+    IGNORED,
+    AcceptedState,
+    audited,
+    believe,
+    booking_of,
+    bound_to,
+    problem_of,
+)
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.eviction import FIXED, Evictable
@@ -28,14 +36,14 @@ def on(card: int, mark: int | None = None) -> Allocation:
     return Allocation(((card, UNITS),), repair=None if mark == card else mark)
 
 
-def cards(belief: Belief | None) -> list[int]:
+def cards(belief: AcceptedState | None) -> list[int]:
     """Where it is booked."""
     assert belief is not None
     assert {units for _, units in belief.booked} == {UNITS}
     return [card for card, _ in belief.booked]
 
 
-def after(*states: Allocation | None, started: int = 99, gap: int = 99) -> Belief:
+def after(*states: Allocation | None, started: int = 99, gap: int = 99) -> AcceptedState:
     """The belief after these states, of which one is the first started, and one comes after a gap."""
     belief = bound_to(((0, UNITS),), 0)
     for at, state in enumerate(states):
@@ -58,7 +66,7 @@ def bound(units: str = "5", phase: str = "Pending", **annotations: str) -> Pod:
 def test_a_booking_has_all_that_counts_of_a_pod() -> None:
     """Its card with all its units, a slot for each container, its group, and what its end would cost."""
     found = Booking("u", "ns", "p", 10, ((1, 10),), 2, "ns/g", Evictable(7, (), (), False, False), card_size=14)
-    belief = Belief(((1, 10),), origin=1, named=((1, 10),), card_size=14)
+    belief = AcceptedState(((1, 10),), origin=1, named=((1, 10),), card_size=14)
 
     assert booking_of(bound(GROUP="g")) == (found, belief, None)
     running = booking_of(bound(GROUP="g", phase="Running"), belief, has_gap=False)
@@ -107,7 +115,7 @@ def test_a_belief_keeps_the_start_and_the_size() -> None:
         assert (found.is_started, found.card_size) == (True, 14)
     assert believe(sized, None, is_started=True, has_gap=False) == replace(sized, is_started=True)
     first = believe(None, replace(on(1), device_units=14), is_started=True, has_gap=False)
-    assert first == Belief(((1, UNITS),), origin=1, is_started=True, named=((1, UNITS),), card_size=14)
+    assert first == AcceptedState(((1, UNITS),), origin=1, is_started=True, named=((1, UNITS),), card_size=14)
 
 
 def test_one_card_has_what_the_pod_asks_for() -> None:
@@ -186,18 +194,18 @@ def test_a_dispute_ends_after_two_audits() -> None:
 def test_a_settled_dispute_leaves_nothing_behind(mark: int | None, left: int | None) -> None:
     """The card that was found named is the pod's, and another repair that is under way goes on."""
     named = ((1, UNITS),)
-    disputed = Belief(((0, UNITS),), mark, frozenset({1}), origin=0, named=named, card_size=14)
+    disputed = AcceptedState(((0, UNITS),), mark, frozenset({1}), origin=0, named=named, card_size=14)
 
     assert audited(disputed) == replace(disputed, audits=1)
-    assert audited(audited(disputed)) == Belief(named, left, origin=0, named=named, card_size=14)
+    assert audited(audited(disputed)) == AcceptedState(named, left, origin=0, named=named, card_size=14)
 
 
 def test_the_end_of_a_repair_ends_the_dispute_over_its_card() -> None:
     """Another card that is in dispute stays so."""
-    marked = Belief(((0, UNITS),), 1, frozenset({1, 2}), origin=0, named=((0, UNITS),))
+    marked = AcceptedState(((0, UNITS),), 1, frozenset({1, 2}), origin=0, named=((0, UNITS),))
     ended = believe(marked, on(1), is_started=False, has_gap=False)
 
-    assert ended == Belief(((1, UNITS),), None, frozenset({2}), origin=0, named=((1, UNITS),))
+    assert ended == AcceptedState(((1, UNITS),), None, frozenset({2}), origin=0, named=((1, UNITS),))
 
 
 def test_a_step_after_the_start_is_in_dispute() -> None:
@@ -237,7 +245,9 @@ def test_a_step_after_the_start_is_in_dispute() -> None:
         ),
     ],
 )
-def test_a_problem_says_what_is_booked_instead(belief: Belief, named: Allocation | None, problem: str | None) -> None:
+def test_a_problem_says_what_is_booked_instead(
+    belief: AcceptedState, named: Allocation | None, problem: str | None
+) -> None:
     """For a person: what the annotations say now, and where the pod stays. A change that is believed is no problem."""
     assert problem_of(belief, named, None) == problem
     assert "(unreadable)" in (problem_of(belief, None, "unreadable") or "")
@@ -248,7 +258,7 @@ def test_the_same_state_again_changes_nothing(
     states: list[tuple[Allocation | None, bool, bool]], last: Allocation | None, is_started: bool
 ) -> None:
     """The audit finds in its list what the watch has reported, so both must agree."""
-    belief: Belief | None = None
+    belief: AcceptedState | None = None
     for named, started, gap in states:
         belief = believe(belief, named, is_started=started, has_gap=gap)
     once = believe(belief, last, is_started=is_started, has_gap=True)

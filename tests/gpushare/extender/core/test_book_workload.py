@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpushare import wire
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.workload import Workload
-from gpushare.model.outlook import Outlook, PodClass
+from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.placement import question
 from gpushare.model.pod import Request
 from gpushare.model.wishes import Wishes
@@ -54,7 +54,7 @@ def test_a_correction_counts_no_pod_twice() -> None:
 
 def test_free_cpu_is_what_no_pod_of_the_node_asks_for() -> None:
     """The CPU of every pod counts until it has ended; and the costs of a node are worked out again then."""
-    book = Book(Workload(counts_cpu=True, expected=Outlook({PodClass(4): 1})))
+    book = Book(Workload(counts_cpu=True, expected=Forecast({PodClass(4): 1})))
     book.set_node(node(cpu="8"))
     free = book.snapshot().free_cpu
     asked = question(Request(4), book.snapshot(), "fragmentation", 1000)
@@ -80,7 +80,7 @@ def test_free_cpu_is_what_no_pod_of_the_node_asks_for() -> None:
 
 def test_an_assumed_pod_has_its_cpu() -> None:
     """The next pod may come before the watch shows this one; a bind that was refused gives it back, on its own node alone."""
-    workload = Workload(counts_cpu=True, expected=Outlook({PodClass(4): 1}))
+    workload = Workload(counts_cpu=True, expected=Forecast({PodClass(4): 1}))
     book = Book(workload)
     for name in ("n", "m"):
         book.set_node(node(name, cpu="8"))

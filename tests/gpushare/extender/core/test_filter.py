@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gpushare import wire
 from gpushare.extender.core.filter import MOST_REQUESTS, FilterResult, KnownAnswers, filter_nodes, refuse_everywhere
 from gpushare.extender.core.prioritize import prioritize
+from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.node import Device, NodeInfo, lay_out
-from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.placement import Question, Snapshot, question, reason_against
 from gpushare.model.pod import Request
 from gpushare.model.wishes import NONE, Wishes
@@ -188,7 +188,7 @@ CARDS = st.lists(
 )  # fmt: skip
 WISHES = st.sampled_from((NONE, Wishes(models=(" t4 ",)), Wishes(split=(3, 2))))
 REQUESTS = st.builds(Request, st.integers(0, 9), st.integers(1, 2), st.booleans(), WISHES)
-OUTLOOKS = (None, Outlook({PodClass(4): 2, PodClass(2, 2): 1}), Outlook({PodClass(3, cpu_milli=4000): 1}))
+OUTLOOKS = (None, Forecast({PodClass(4): 2, PodClass(2, 2): 1}), Forecast({PodClass(3, cpu_milli=4000): 1}))
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(NAMES), st.one_of(st.none(), CARDS)),
@@ -215,7 +215,7 @@ def test_remembered_answers_equal_fresh_ones(steps: list[tuple[Any, ...]]) -> No
     """However nodes come, change and go between questions: the same names, the same reasons, the same scores."""
     nodes: dict[str, NodeInfo] = {}
     free_cpu: dict[str, int] = {}
-    outlook: list[Outlook | None] = [None]
+    outlook: list[Forecast | None] = [None]
     snapshot, known = Snapshot(nodes, lambda: outlook[0], free_cpu), KnownAnswers(nodes)
     for kind, *step in steps:
         if kind == "expect":
@@ -292,7 +292,7 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
 def test_nothing_of_a_former_outlook_is_kept() -> None:
     """The costs of a former outlook are forgotten for every request, because its figures are of another scale."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})
-    outlooks = [Outlook({PodClass(units): 1}) for units in (4, 3)]
+    outlooks = [Forecast({PodClass(units): 1}) for units in (4, 3)]
     former = weakref.ref(outlooks[0])
     while outlooks:
         for units in (1, 2):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gpushare import wire
 from gpushare.extender.core.prioritize import prioritize
+from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.node import Device, lay_out
-from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.placement import Question, Snapshot, question
 from gpushare.model.pod import Request
 from gpushare.model.wishes import Wishes
@@ -17,7 +17,7 @@ from gpushare.model.wishes import Wishes
 EMPTY = lay_out("empty", (Device(0, 16), Device(1, 16)), [])
 HALF = lay_out("half", (Device(0, 16, 8), Device(1, 16)), [])
 FULL = lay_out("full", (Device(0, 16, 12), Device(1, 16, 16)), [])
-EXPECTED = Outlook({PodClass(8): 3, PodClass(4): 1})
+EXPECTED = Forecast({PodClass(8): 3, PodClass(4): 1})
 CLUSTER = Snapshot({node.name: node for node in (EMPTY, HALF, FULL)}, lambda: EXPECTED)
 
 
@@ -70,7 +70,7 @@ def test_a_split_is_scored_by_all_its_cards() -> None:
 def test_fragmentation_likes_where_cpu_is_not_stranded() -> None:
     """A pod without a card belongs on CPU that cards do not need; if CPU is not known all nodes score alike."""
     nodes = {name: lay_out(name, (Device(0, 16), Device(1, 16)), []) for name in "abc"}
-    needy = Outlook({PodClass(8, cpu_milli=4000): 1})
+    needy = Forecast({PodClass(8, cpu_milli=4000): 1})
     cpu = {"a": 16_000, "b": 32_000}
     snapshot = Snapshot(nodes, lambda: needy, cpu)
 
@@ -82,7 +82,7 @@ def test_fragmentation_likes_a_node_without_cards() -> None:
     """A pod without a card wastes no memory there, and none on a node with all its memory stranded already."""
     nodes = {name: lay_out(name, (Device(0, 16), Device(1, 16)), []) for name in ("needed", "stranded")}
     cpu = {"needed": 16_000, "stranded": 3000, "plain": 16_000}
-    needy = Outlook({PodClass(8, cpu_milli=4000): 1})
+    needy = Forecast({PodClass(8, cpu_milli=4000): 1})
     snapshot = Snapshot(nodes | {"plain": lay_out("plain", (), [])}, lambda: needy, cpu)
     asked = question(Request(0), snapshot, "fragmentation", 1000)
 
@@ -106,7 +106,7 @@ def test_none_that_is_worse_is_among_the_best() -> None:
 def test_alike_nodes_are_alike_also_where_they_are_compared() -> None:
     """A difference in the last digit of a sum is no difference, and neither is a millionth of a unit."""
     nodes = {name: lay_out(name, (Device(0, 16, 5), Device(1, 16, 7)), []) for name in "abc"}
-    snapshot = Snapshot(nodes, lambda: Outlook({PodClass(3): 1, PodClass(7): 1, PodClass(9): 1}))
+    snapshot = Snapshot(nodes, lambda: Forecast({PodClass(3): 1, PodClass(7): 1, PodClass(9): 1}))
     asked = question(Request(2), snapshot, "fragmentation")
 
     assert len(set(prioritize(asked, list(nodes), snapshot).values())) == 1
@@ -145,7 +145,7 @@ def test_score_is_a_whole_number_from_0_to_10_for_each_node(
         str(at): lay_out(str(at), tuple(Device(i, *card) for i, card in enumerate(cards)), [])
         for at, cards in enumerate(nodes)
     }
-    snapshot = Snapshot(infos, lambda: Outlook({PodClass(4): 2, PodClass(9): 1}))
+    snapshot = Snapshot(infos, lambda: Forecast({PodClass(4): 2, PodClass(9): 1}))
     found = prioritize(question(Request(units), snapshot, policy), list(infos), snapshot)
 
     assert list(found) == list(infos)

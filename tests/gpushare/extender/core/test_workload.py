@@ -9,8 +9,8 @@ import pytest
 
 from gpushare.extender.core.workload import Workload
 from gpushare.manifests import Node, Pod
+from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.node import Booking
-from gpushare.model.outlook import Outlook, PodClass
 from gpushare.model.wishes import NONE, Wishes
 
 
@@ -69,7 +69,7 @@ def test_what_is_expected_is_of_some_thousands_of_pods() -> None:
     """The outlook is worked out seldom, knows the pods that come rarely, and forgets those that come no more."""
     workload = Workload()
     come(workload, 3, 10)
-    outlooks: dict[int, Outlook | None] = {}
+    outlooks: dict[int, Forecast | None] = {}
     for _ in range(200):
         come(workload, 4, 99)
         come(workload, 8, 1)
@@ -117,7 +117,7 @@ def test_a_split_is_several_cards_and_models_are_distinct() -> None:
 
 def test_expected_pods_of_a_file_win() -> None:
     """Whatever comes."""
-    said = Outlook({PodClass(7): 1})
+    said = Forecast({PodClass(7): 1})
     workload = Workload(expected=said)
     come(workload, 4, 100)
 

@@ -49,7 +49,7 @@ def unreadable(name: str, on: str) -> dict[str, Any]:
 
 
 @dataclass
-class Stage:
+class AuditedCluster:
     """A cluster with one node of two cards of 14, the book that follows it, and its audit."""
 
     api: StubApi
@@ -92,7 +92,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(*pods: dict[str, Any], patience: float = 30) -> AsyncIterator[Stage]:
+async def stage(*pods: dict[str, Any], patience: float = 30) -> AsyncIterator[AuditedCluster]:
     """Followed and caught up."""
     api, book, under_way = StubApi(page=2), Book(), set[str]()
     api.put(node("n", 14, 14))
@@ -116,7 +116,7 @@ async def stage(*pods: dict[str, Any], patience: float = 30) -> AsyncIterator[St
         )
         following = asyncio.create_task(controller.run())
         try:
-            on = Stage(api, book, controller, audit, under_way)
+            on = AuditedCluster(api, book, controller, audit, under_way)
             await on.caught_up()
             yield on
         finally:

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from gpushare import wire
-from gpushare.extender.core.belief import IGNORED
+from gpushare.extender.core.accepted_state import IGNORED
 from gpushare.extender.core.book import Book
 from gpushare.extender.follow.controller import Controller, OddPods
 from gpushare.kube.event_recorder import EventRecorder
@@ -44,7 +44,7 @@ def declared(gpus: str, version: str = "2") -> dict[str, Any]:
     return {"metadata": {"name": "unhealthy-gpu-n", "resourceVersion": version}, "data": {"gpus": gpus}}
 
 
-class Stage:
+class FollowedCluster:
     """A cluster with nodes that change when the test wants it, and the events about pods."""
 
     def __init__(self, *pods: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def following(stage: Stage) -> AsyncIterator[Book]:
+async def following(stage: FollowedCluster) -> AsyncIterator[Book]:
     """The book of an extender there, once it is ready."""
     book = Book()
     async with listen(stage.api) as url, client_of(url) as client:
@@ -90,7 +90,7 @@ async def following(stage: Stage) -> AsyncIterator[Book]:
 
 async def test_node_that_comes_after_its_pods_is_judged_with_them() -> None:
     """A large cluster's nodes come page by page, and its pods need not wait for them."""
-    stage = Stage(pod("odd", IDX="7"), pod("right", IDX="1"))
+    stage = FollowedCluster(pod("odd", IDX="7"), pod("right", IDX="1"))
     stage.watches = [[event("ADDED", node(2))]]
     async with following(stage):
         await until(stage.notes)
@@ -103,7 +103,7 @@ async def test_node_that_comes_after_its_pods_is_judged_with_them() -> None:
 @pytest.mark.parametrize("is_shown_by_an_answer", [False, True])
 async def test_a_pod_that_is_bound_and_gone_unseen_is_forgotten(is_shown_by_an_answer: bool) -> None:
     """The list after a gap in the watch lacks a pod that no list and no event has shown, and that an order has bound."""
-    stage = Stage()
+    stage = FollowedCluster()
     stage.nodes = [node(1)]
     stage.watches_of_pods = [[event("ERROR", {"code": 410, "reason": "Expired", "message": "too old"})]]
     async with following(stage) as book:
@@ -118,7 +118,7 @@ async def test_a_pod_that_is_bound_and_gone_unseen_is_forgotten(is_shown_by_an_a
 
 async def test_a_node_that_loses_cards_is_judged_again() -> None:
     """The pods of a node that loses cards are judged again, because no event of theirs comes. Unchanged cards are no news."""
-    stage = Stage(pod("first", IDX="0"), pod("last", IDX="1"))
+    stage = FollowedCluster(pod("first", IDX="0"), pod("last", IDX="1"))
     stage.nodes = [node(2)]
     stage.watches = [[event("MODIFIED", node(2)), event("MODIFIED", node(1)), event("MODIFIED", node(1))]]
     async with following(stage) as book:
@@ -131,7 +131,7 @@ async def test_a_node_that_loses_cards_is_judged_again() -> None:
 
 async def test_an_entry_that_declares_no_card_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """An entry that declares no card is logged once and not with each change of the ConfigMap. Another entry is logged again."""
-    stage = Stage()
+    stage = FollowedCluster()
     stage.nodes = [node(2)]
     stage.config_maps = [declared(text, str(2 + i)) for i, text in enumerate(["0;2", "0;2,0", "gpu1", "1" * 4000, "1"])]
     async with following(stage) as book:
@@ -143,7 +143,7 @@ async def test_an_entry_that_declares_no_card_is_logged_once(caplog: pytest.LogC
 
 async def test_a_forged_count_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """A forged count makes no cards. Its line is logged once, and not with each of the node's events."""
-    stage = Stage()
+    stage = FollowedCluster()
     forged = node(3_000_000)
     stage.watches.append(
         [event("ADDED", forged), event("MODIFIED", forged), event("MODIFIED", forged | {"kind": "Node"})]

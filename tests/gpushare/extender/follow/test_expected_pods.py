@@ -10,7 +10,7 @@ import pytest
 from gpushare.bounds import EXPECTED_PODS_BYTES
 from gpushare.errors import UsageError
 from gpushare.extender.follow.expected_pods import read_expected
-from gpushare.model.outlook import PodClass
+from gpushare.model.forecast import PodClass
 from gpushare.model.wishes import Wishes
 from tests.counted import bytes_of
 

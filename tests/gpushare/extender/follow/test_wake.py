@@ -40,7 +40,7 @@ def pod(name: str, units: int, **wishes: str) -> Pod:
 
 
 @dataclass
-class Stage:
+class ClusterWithClock:
     """A cluster of one node of 8 units, and a clock."""
 
     api: StubApi
@@ -65,7 +65,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage() -> AsyncIterator[Stage]:
+async def stage() -> AsyncIterator[ClusterWithClock]:
     """Its API server listens."""
     api, book, filter_cache, clock = StubApi(nodes=[node("n", 8)]), Book(), FilterCache(), [0.0]
     book.set_node(msgspec.convert(node("n", 8), Node))
@@ -75,7 +75,7 @@ async def stage() -> AsyncIterator[Stage]:
             ApiClient(http), book, filter_cache, policy="binpack", clock_ns=lambda: 7, monotonic=lambda: clock[0],
             on_call=told.append,
         )  # fmt: skip
-        yield Stage(api, waker, book, filter_cache, clock, told)
+        yield ClusterWithClock(api, waker, book, filter_cache, clock, told)
 
 
 async def test_pod_that_would_fit_and_is_not_asked_about_is_called() -> None:

@@ -34,7 +34,7 @@ def entry(extender: RecordingExtender, **fields: Any) -> Object:
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-class Stage:
+class SchedulerUnderTest:
     """One side, as one case uses it. Everything is removed when the stage ends."""
 
     def __init__(self, side: Side) -> None:
@@ -254,9 +254,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(side: Side) -> AsyncIterator[Stage]:
+async def stage(side: Side) -> AsyncIterator[SchedulerUnderTest]:
     """A stage with its extender running, and no scheduler yet."""
-    it = Stage(side)
+    it = SchedulerUnderTest(side)
     async with it.extender:
         try:
             yield it
@@ -267,7 +267,7 @@ async def stage(side: Side) -> AsyncIterator[Stage]:
 @asynccontextmanager
 async def play(
     side: Side, nodes: Mapping[str, int | None] | None = None, *, configuration: Object | None = None, **fields: Any
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[SchedulerUnderTest]:
     """A stage with nodes (name to units) and the scheduler at work with one extender; ``fields`` are ``entry``'s."""
     async with stage(side) as it:
         await asyncio.gather(*(it.node(name, units) for name, units in (nodes or {}).items()))

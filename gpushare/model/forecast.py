@@ -63,7 +63,7 @@ class PodClass:
         return self.units * self.cards
 
 
-class Outlook:
+class Forecast:
     """How often each class comes, in any measure. A value: its tables are made when they are asked for, and never change."""
 
     def __init__(self, counts: Mapping[PodClass, float], most_known: int = MOST_KNOWN) -> None:

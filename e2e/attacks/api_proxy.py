@@ -46,7 +46,7 @@ def _unaltered(call: Call, piece: bytes) -> bytes:
     return piece
 
 
-class Door:
+class ApiProxy:
     """A reverse proxy on loopback, in plain HTTP; ``calls`` are in the order in which they came.
 
     ``refuse`` is asked before a call is carried: the status that answers it, or 0. ``lose`` is asked when the API server has

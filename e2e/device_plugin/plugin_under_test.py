@@ -37,7 +37,7 @@ _BOXES: Final = Path(__file__).parents[1] / "boxes"
 OLD_KUBELET: Final = "v1.30.14"
 
 
-class PluginStage:
+class PluginUnderTest:
     """A node without a real kubelet: ``open`` makes it, ``plug`` starts the plugin, ``close`` ends all of it."""
 
     def __init__(

@@ -46,7 +46,7 @@ _AUDITS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class AcceptedState:
     """The cards of one pod, as the book believes.
 
     ``shares`` are the cards with its units; ``mark`` is the other card of a repair under way; ``disputed`` are cards that it may
@@ -71,12 +71,14 @@ class Belief:
         return tuple(sorted([*self.shares, *((card, units) for card in others)]))
 
 
-def bound_to(shares: Shares, card_size: int) -> Belief:
+def bound_to(shares: Shares, card_size: int) -> AcceptedState:
     """The belief about a pod that the API server has bound with these shares."""
-    return Belief(shares, origin=shares[0][0], named=shares, card_size=card_size)
+    return AcceptedState(shares, origin=shares[0][0], named=shares, card_size=card_size)
 
 
-def believe(known: Belief | None, named: Allocation | None, *, is_started: bool, has_gap: bool) -> Belief | None:
+def believe(
+    known: AcceptedState | None, named: Allocation | None, *, is_started: bool, has_gap: bool
+) -> AcceptedState | None:
     """The belief about a pod that the API shows with this allocation; None as long as it never had a valid one.
 
     ``has_gap``: states between the one before and this one may not have been seen.
@@ -99,7 +101,7 @@ def believe(known: Belief | None, named: Allocation | None, *, is_started: bool,
     return _moved(known, now, named, has_gap)
 
 
-def _moved(known: Belief, now: Belief, named: Allocation, has_gap: bool) -> Belief:
+def _moved(known: AcceptedState, now: AcceptedState, named: Allocation, has_gap: bool) -> AcceptedState:
     """A pod of one card is shown on another one."""
     before, card = known.shares[0][0], named.index
     if not known.is_started and (card == known.mark or named.repair == before):
@@ -112,7 +114,7 @@ def _moved(known: Belief, now: Belief, named: Allocation, has_gap: bool) -> Beli
     return now
 
 
-def audited(belief: Belief) -> Belief:
+def audited(belief: AcceptedState) -> AcceptedState:
     """The belief after one more audit found the pod as it was seen last."""
     if not belief.disputed or len(belief.named) != 1 or belief.named[0][0] not in _cards(belief):
         return belief
@@ -122,11 +124,11 @@ def audited(belief: Belief) -> Belief:
     return replace(belief, shares=belief.named, mark=mark, disputed=frozenset(), audits=0)
 
 
-def _cards(belief: Belief) -> frozenset[int]:
+def _cards(belief: AcceptedState) -> frozenset[int]:
     return belief.disputed | {card for card, _ in belief.shares}
 
 
-def problem_of(belief: Belief, named: Allocation | None, reason: str | None) -> str | None:
+def problem_of(belief: AcceptedState, named: Allocation | None, reason: str | None) -> str | None:
     """Which change of the pod's annotations is not believed, for a person; ``reason`` is why they cannot be read."""
     bound = " and ".join(f"card {card}" for card, _ in belief.booked)
     if named is None:
@@ -142,8 +144,8 @@ def problem_of(belief: Belief, named: Allocation | None, reason: str | None) -> 
 
 
 def booking_of(
-    pod: Pod, known: Belief | None = None, *, has_gap: bool = True
-) -> tuple[Booking, Belief | None, str | None]:
+    pod: Pod, known: AcceptedState | None = None, *, has_gap: bool = True
+) -> tuple[Booking, AcceptedState | None, str | None]:
     """The booking of a bound pod, the belief about its cards, and what is wrong with it.
 
     Unreadable numbers book nothing, and an allocation that cannot be read books no card unless one is ``known``.

@@ -59,7 +59,7 @@ class Permissions:
         return self.units or _MOST_MIB // mib_per_unit
 
 
-class Site:
+class ForeignCluster:
     """One cluster.
 
     ``simulated_nodes`` have simulated cards. ``hides_cards``: a container's runtime hides the cards of others from it.

@@ -33,7 +33,7 @@ _KEYS: Final = {
 _EVERYWHERE: Final = [{"operator": "Exists"}]
 
 
-class ExtenderStage:
+class ExtenderUnderTest:
     """One case's namespace, nodes and priorities; ``close`` removes what is not the namespace's."""
 
     def __init__(self, observer: Observer, target: Target, choices: Choices, kind: str, folder: Path) -> None:

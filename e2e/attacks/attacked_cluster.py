@@ -20,7 +20,7 @@ from clusters.processes.ports import free_port
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Program, Target
-from e2e.attacks.door import Door
+from e2e.attacks.api_proxy import ApiProxy
 from e2e.metrics import total_in
 from e2e.observer import Observer, observing, own_cluster
 from e2e.target_capabilities import options_known
@@ -48,7 +48,7 @@ class Observed:
     def __init__(self, path: Path, limit_mib: int) -> None:
         self.name = path.name
         self.limit_mib = limit_mib
-        self.door = Door()
+        self.door = ApiProxy()
         self._path = path
         self._metrics = f"127.0.0.1:{free_port()}"
         self._log = path.with_suffix(".log").open("ab", buffering=0)
@@ -105,7 +105,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class AttackedCluster:
     """The cluster, and what is seen of its programs."""
 
     cluster: Cluster
@@ -125,7 +125,7 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def open_stage(provider: str, target: Target, choices: Choices, folder: Path) -> AsyncIterator[Stage]:
+async def open_stage(provider: str, target: Target, choices: Choices, folder: Path) -> AsyncIterator[AttackedCluster]:
     """The cluster is up inside."""
     extender, plugin = Observed(folder / "extender", 1024), Observed(folder / "plugin", 300)
     with options_known(target):
@@ -141,4 +141,4 @@ async def open_stage(provider: str, target: Target, choices: Choices, folder: Pa
         plugin.observing(),
         own_cluster(provider, [NodeSpec(NODE, box=_BOX)], observed, replace(choices, announce=lead)) as cluster,
     ):
-        yield Stage(cluster, extender, plugin)
+        yield AttackedCluster(cluster, extender, plugin)

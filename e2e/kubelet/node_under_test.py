@@ -20,7 +20,7 @@ KubeletUnderTest = StandIn | Worker
 ENV_AND_SLEEP = ["sh", "-c", "env; sleep infinity"]
 
 
-class Stage:
+class NodeUnderTest:
     """One kubelet, between ``open`` and ``close``.
 
     ``name`` is no other case's: a kubelet never forgets the name of a resource.

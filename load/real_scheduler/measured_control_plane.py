@@ -24,7 +24,7 @@ from load.bench.bench_servers import Bed, Server, start_extender, start_in_c
 from load.load_commands import CannotMeasureError
 from load.readings import cpu_seconds
 from load.real_scheduler.scheduler_figures import AGREES, WITHOUT, Spent, Turn, spent
-from load.simulated.on_control_plane import AT_ONCE, Site
+from load.simulated.on_control_plane import AT_ONCE, KwokCluster
 from load.simulated.simulated_objects import pod_document
 from load.simulated.simulated_world import NAMESPACE, Pod
 
@@ -57,13 +57,13 @@ def _pod(number: int) -> dict[str, Any]:
     return pod_document(Pod(f"pod-{number:05}", 1 + number % 4))
 
 
-class Stage:
+class MeasuredControlPlane:
     """A control plane with its nodes, and the folder and environment of the extenders beside it.
 
     ``rate`` is how many of the pods come a second while the scheduler is at work; 0: all are there before it is.
     """
 
-    def __init__(self, site: Site, bed: Bed, progress: Progress, pods: int, rate: int) -> None:
+    def __init__(self, site: KwokCluster, bed: Bed, progress: Progress, pods: int, rate: int) -> None:
         self._plane, self._api, self._kwok = site
         self._bed = bed
         self._progress = progress

@@ -46,7 +46,7 @@ class Line:
 
 
 @dataclass
-class Stage:
+class AdmittingNode:
     """The node. ``units`` are the cards' sizes in GiB (in slots mode MiB)."""
 
     api: StubApi
@@ -216,7 +216,7 @@ async def stage(
     unit: str = "GiB",
     labels: dict[str, str] | None = None,
     **more: Any,
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[AdmittingNode]:
     """A node of cards of these sizes, and its pods."""
     metadata = {"name": "rig", "labels": labels or {}}
     described = {"metadata": metadata, "status": {"capacity": {}, "nodeInfo": {"kubeletVersion": kubelet}}}
@@ -232,4 +232,4 @@ async def stage(
             )
             await node.prepare()
             node.begin(physical)
-            yield Stage(api, client, Path(name), node, health, **more)
+            yield AdmittingNode(api, client, Path(name), node, health, **more)

@@ -15,7 +15,7 @@ _HOST: Final = "127.0.0.1"
 _PIECE_BYTES: Final = 1 << 16
 
 
-class Road:
+class TcpProxy:
     """Carries connections to one of ``ports`` in turn, as a Service does: one that refuses is passed over."""
 
     def __init__(self, *ports: int) -> None:
@@ -111,13 +111,13 @@ class Road:
 
 
 @contextlib.asynccontextmanager
-async def road_to_api(kubeconfig: Path, copy: Path) -> AsyncIterator[Road]:
+async def road_to_api(kubeconfig: Path, copy: Path) -> AsyncIterator[TcpProxy]:
     """A road to the API server of a kubeconfig, on this machine; ``copy`` becomes a kubeconfig that goes by it."""
     document: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
     (entry,) = document["clusters"]
     server = urlsplit(entry["cluster"]["server"])
     assert server.port is not None
-    async with Road(server.port) as road:
+    async with TcpProxy(server.port) as road:
         entry["cluster"]["server"] = f"{server.scheme}://{_HOST}:{road.port}"
         copy.write_text(yaml.safe_dump(document))
         yield road

@@ -21,7 +21,7 @@ NODE: Final = "unhealthy"
 BESIDE: Final = "beside"
 
 
-class FaultStage:
+class NodeUnderFaults:
     """``measured`` gets the seconds that the node needed to show each change."""
 
     def __init__(self, observer: Observer, measured: Callable[[str, float], None]) -> None:

@@ -51,7 +51,7 @@ def blocks(page: str, language: str = "yaml") -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainSite:
+class PlainCluster:
     """The cluster, a folder beside its checkout, and the variables of a shell on it."""
 
     cluster: KindCluster
