@@ -1,4 +1,4 @@
-"""A road of TCP on loopback that can be cut, held or slow: to an API server, or to one of several extenders."""
+"""A proxy of TCP on loopback that can be cut, held or slow: to an API server, or to one of several extenders."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class TcpProxy:
         self._requests_flow, self._answers_flow = asyncio.Event(), asyncio.Event()
         self._is_closed = False
         self._delay = 0.0
-        self._travellers: dict[asyncio.Task[None], list[asyncio.StreamWriter]] = {}
+        self._connections: dict[asyncio.Task[None], list[asyncio.StreamWriter]] = {}
         self._server: asyncio.Server | None = None
-        self.mend()
+        self.restore()
 
     async def __aenter__(self) -> Self:
         """Let connections in."""
@@ -43,31 +43,31 @@ class TcpProxy:
         self._server.close()
         # The tasks of connections that came last begin, so that they are known here.
         await asyncio.sleep(0)
-        for task in self._travellers:
+        for task in self._connections:
             task.cancel()
-        await asyncio.gather(*self._travellers, return_exceptions=True)
+        await asyncio.gather(*self._connections, return_exceptions=True)
         await self._server.wait_closed()
 
     def cut(self, *, silent: bool) -> None:
-        """Let nothing through. ``silent``: what is under way arrives when it is mended; else connections break and none is made."""
+        """Let nothing through. ``silent``: what is under way arrives after ``restore``; else connections break."""
         if silent:
             self.hold_requests()
             self._answers_flow.clear()
             return
         self._is_closed = True
-        for writers in self._travellers.values():
+        for writers in self._connections.values():
             for writer in writers:
                 writer.transport.abort()
 
     def hold_requests(self) -> None:
-        """Hold back all requests until it is mended; answers come through."""
+        """Hold back all requests until it is restored; answers come through."""
         self._requests_flow.clear()
 
     def slow_down(self, seconds: float) -> None:
         """Each piece arrives later by this time."""
         self._delay = seconds
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """Let all through again, immediately."""
         self._is_closed = False
         self._delay = 0.0
@@ -77,7 +77,7 @@ class TcpProxy:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        ends = self._travellers[task] = [writer]
+        ends = self._connections[task] = [writer]
         try:
             far = None if self._is_closed else await self._dial()
             if far is not None:
@@ -88,7 +88,7 @@ class TcpProxy:
         finally:
             for end in ends:
                 end.transport.abort()
-            del self._travellers[task]
+            del self._connections[task]
 
     async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         """The next target that answers; None if none does."""
@@ -111,13 +111,13 @@ class TcpProxy:
 
 
 @contextlib.asynccontextmanager
-async def road_to_api(kubeconfig: Path, copy: Path) -> AsyncIterator[TcpProxy]:
-    """A road to the API server of a kubeconfig, on this machine; ``copy`` becomes a kubeconfig that goes by it."""
+async def proxy_to_api(kubeconfig: Path, copy: Path) -> AsyncIterator[TcpProxy]:
+    """A proxy to the API server of a kubeconfig, on this machine; ``copy`` becomes a kubeconfig that goes by it."""
     document: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
     (entry,) = document["clusters"]
     server = urlsplit(entry["cluster"]["server"])
     assert server.port is not None
-    async with TcpProxy(server.port) as road:
-        entry["cluster"]["server"] = f"{server.scheme}://{_HOST}:{road.port}"
+    async with TcpProxy(server.port) as proxy:
+        entry["cluster"]["server"] = f"{server.scheme}://{_HOST}:{proxy.port}"
         copy.write_text(yaml.safe_dump(document))
-        yield road
+        yield proxy

@@ -1,4 +1,4 @@
-"""A door between one program and the API server, at which each call is counted, and may be refused or lost."""
+"""A proxy between one program and the API server, at which each call is counted, and may be refused or lost."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ApiProxy:
         call = Call(request.method, request.path, "watch" in request.query)
         self.calls.append(call)
         if status := await self.refuse(call):
-            return web.json_response({"kind": "Status", "code": status, "message": "the door is shut"}, status=status)
+            return web.json_response({"kind": "Status", "code": status, "message": "the proxy is shut"}, status=status)
         content, headers = await request.read() or None, _forwarded(request.headers.items())
         where = str(request.rel_url)
         async with self._far.stream(call.method, where, content=content, headers=headers, silent_for=None) as answer:

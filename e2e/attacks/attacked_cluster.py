@@ -33,9 +33,9 @@ _BOX: Final = "a100x8"
 # The least that Linux takes, instead of 64 KiB: a few lines fill it.
 _PIPE_BYTES: Final = 4096
 _READ_BYTES: Final = 1 << 16
-# The program as installed, except that it reaches the API server through its door, and that its pid and stderr are known.
+# The program as installed, except that it reaches the API server through its proxy, and that its pid and stderr are known.
 _AS_OBSERVED: Final = """
-sed "s|server: .*|server: $DOOR|" "$KUBECONFIG" >"$OBSERVED.kubeconfig"
+sed "s|server: .*|server: $PROXY|" "$KUBECONFIG" >"$OBSERVED.kubeconfig"
 echo $$ >"$OBSERVED.pid"
 KUBECONFIG="$OBSERVED.kubeconfig" exec "$@" 2>"$OBSERVED.stderr"
 """
@@ -48,7 +48,7 @@ class Observed:
     def __init__(self, path: Path, limit_mib: int) -> None:
         self.name = path.name
         self.limit_mib = limit_mib
-        self.door = ApiProxy()
+        self.proxy = ApiProxy()
         self._path = path
         self._metrics = f"127.0.0.1:{free_port()}"
         self._log = path.with_suffix(".log").open("ab", buffering=0)
@@ -64,13 +64,13 @@ class Observed:
             # An audit reads all pods every few minutes, whatever tenants do: a slow machine would have one amid a start.
             options["audit-interval"] = "0"
         argv = ("sh", "-euc", _AS_OBSERVED, "sh", *program.with_options(options).argv)
-        surroundings = {**program.environment, "DOOR": self.door.url, "OBSERVED": str(self._path)}
+        surroundings = {**program.environment, "PROXY": self.proxy.url, "OBSERVED": str(self._path)}
         return structs.replace(program, argv=argv, environment=surroundings)
 
     @contextlib.asynccontextmanager
     async def observing(self) -> AsyncIterator[None]:
-        """Inside, its door is open and its stderr is read."""
-        await self.door.open()
+        """Inside, its proxy is open and its stderr is read."""
+        await self.proxy.open()
         self.read_stderr()
         try:
             yield
@@ -78,7 +78,7 @@ class Observed:
             self.leave_stderr()
             os.close(self._pipe)
             self._log.close()
-            await self.door.close()
+            await self.proxy.close()
 
     def read_stderr(self) -> None:
         """Read its stderr from now on."""
@@ -134,7 +134,7 @@ async def open_stage(provider: str, target: Target, choices: Choices, folder: Pa
 
     def lead(kubeconfig: Path) -> None:
         for one in (extender, plugin):
-            one.door.lead_to(kubeconfig)
+            one.proxy.lead_to(kubeconfig)
 
     async with (
         extender.observing(),

@@ -90,7 +90,7 @@ async def rewritten_cards(stage: AttackedCluster, tenant: Tenant, findings: list
     await write(_CHANGES[0])
     async with meanwhile(write(_CHANGES[1])):
         yield
-    writes = Counter(call.path for call in stage.plugin.door.calls if tenant.is_write_to_own(call))
+    writes = Counter(call.path for call in stage.plugin.proxy.calls if tenant.is_write_to_own(call))
     events = sum(count for path, count in writes.items() if "/events" in path)
     minutes = 1 + int((asyncio.get_running_loop().time() - begun) // 60)
     most = _WRITES_OF_A_START + minutes * _REPAIRS_A_MINUTE

@@ -28,7 +28,7 @@ from e2e.observer import Observer
 
 pytestmark = [
     pytest.mark.needs("policies"),
-    pytest.mark.stand_in_only("programs in pods reach the API server past the door at which calls are counted"),
+    pytest.mark.stand_in_only("programs in pods reach the API server past the proxy at which calls are counted"),
 ]
 EACH: Final = (rewritten_cards, ended_pods_of_many_bytes, ended_pods_of_many_cards, unread_log, long_wishes)
 # One alone shows which of them did it when all together exceed a bound.
@@ -83,7 +83,7 @@ async def test_a_pod_starts_with_bounded_work(
 
 async def work_of_a_start(stage: AttackedCluster, victim: Observer, tenant: Tenant) -> list[str]:
     """Create a pod and wait until it runs; the bounds that were exceeded."""
-    before = {program: len(program.door.calls) for program in (stage.extender, stage.plugin)}
+    before = {program: len(program.proxy.calls) for program in (stage.extender, stage.plugin)}
     await victim.create(gpu_pod("victim", 1))
     try:
         await victim.running("victim", seconds=GUARD_SECONDS)
@@ -95,7 +95,7 @@ async def work_of_a_start(stage: AttackedCluster, victim: Observer, tenant: Tena
 
 def too_much(program: Observed, before: int, tenant: Tenant) -> list[str]:
     """The bounds that a program's calls exceed, without the ``before`` first of them and writes to the tenant's own objects."""
-    calls = [call for call in program.door.calls[before:] if not call.is_watch and not tenant.is_write_to_own(call)]
+    calls = [call for call in program.proxy.calls[before:] if not call.is_watch and not tenant.is_write_to_own(call)]
     made, read = len(calls), sum(call.received for call in calls)
     kinds = dict(Counter(f"{call.method} {call.path}" for call in calls))
     findings = [f"the {program.name} made {made} calls, at most {MOST_CALLS}: {kinds}"] if made > MOST_CALLS else []

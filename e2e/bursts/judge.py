@@ -39,7 +39,7 @@ def is_turned_away(pod: Mapping[str, Any], restarted: frozenset[str]) -> bool:
     return status.get("reason", "").startswith("OutOf") or any(reason in message for reason in _TURNED_AWAY)
 
 
-def is_squeezed_out(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
+def is_without_room(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
     """Did the plugin refuse it for want of room, on a node whose kubelet has cause for that? Its owner would replace it.
 
     A kubelet that restarted admits what it finds by age, of one second in any order; ends pods between two of their containers; and

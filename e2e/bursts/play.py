@@ -24,7 +24,7 @@ from e2e.bursts.judge import (
     is_held,
     is_kept_out,
     is_running,
-    is_squeezed_out,
+    is_without_room,
     is_turned_away,
     lost_marks,
     lost_resource,
@@ -78,7 +78,7 @@ class Player:
         self._restart_plugin = restart_plugin or self._restart_clusters_plugin
         self._settle_seconds = settle_seconds
         self._replacements = 0
-        self._squeezed_out = 0
+        self._without_room = 0
         self._kept_out = 0
         # Nodes of real kubelets on which a pod was deleted before it ran.
         self._passed_over: set[str] = set()
@@ -88,7 +88,7 @@ class Player:
     async def play(self, burst: Burst) -> Result:
         """Steps, settling, verdict, and the namespaces as empty as before."""
         started, repairs = time.monotonic(), self._repairs()
-        self._replacements = self._squeezed_out = self._kept_out = 0
+        self._replacements = self._without_room = self._kept_out = 0
         self._passed_over = set()
         large = any(len(cards) > 8 for cards in (await self.sizes()).values())
         self._had = Counter(
@@ -109,7 +109,7 @@ class Player:
         if not result.findings and self._inspect is not None:
             result.findings = wrong_rows(await self._inspect(), *await self._listed(), await self.sizes())
         await self.clear()
-        result.replaced, result.squeezed_out = self._replacements, self._squeezed_out
+        result.replaced, result.without_room = self._replacements, self._without_room
         result.kept_out, result.had = self._kept_out, dict(self._had)
         result.repairs = self._repairs() - repairs
         result.seconds = time.monotonic() - started
@@ -249,11 +249,11 @@ class Player:
                 while True:
                     pods = [pod for pod in await self._pods() if not is_held(pod)]
                     turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted)]
-                    squeezed_out = [pod for pod in pods if is_squeezed_out(pod, burst.kubelets | self._passed_over)]
+                    without_room = [pod for pod in pods if is_without_room(pod, burst.kubelets | self._passed_over)]
                     kept_out = [pod for pod in pods if self._is_real and is_kept_out(pod) and pod not in turned_away]
-                    self._squeezed_out += len(squeezed_out)
+                    self._without_room += len(without_room)
                     self._kept_out += len(kept_out)
-                    refused = turned_away + squeezed_out + kept_out
+                    refused = turned_away + without_room + kept_out
                     if not refused and not (left := unsettled(pods, expected, sizes)):
                         return []
                     await asyncio.gather(*(self._replace(pod, burst, expected) for pod in refused))

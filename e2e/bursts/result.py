@@ -15,7 +15,7 @@ class Result:
     pods: int = 0
     running: int = 0
     replaced: int = 0
-    squeezed_out: int = 0
+    without_room: int = 0
     """Those of them that the plugin refused for want of room, after a kubelet's restart."""
     kept_out: int = 0
     """Pods that were replaced too: real kubelets did not offer them ids of pods that had ended."""
@@ -31,7 +31,7 @@ class Result:
         """One line, and a line for each finding."""
         line = (
             f"burst {self.seed}: {self.pods} pods, {self.running} run, "
-            f"{self.replaced} replaced after a restart ({self.squeezed_out} squeezed out) or a refusal ({self.kept_out} kept out), "
+            f"{self.replaced} replaced after a restart ({self.without_room} without room) or a refusal ({self.kept_out} kept out), "
             f"{self.repairs} repairs, {self.other_sums} told another pod's sum, {self.seconds:.1f} s"
         )
         return "\n".join([line, *(f"  {finding}" for finding in self.findings)])
@@ -46,7 +46,7 @@ def total(results: Sequence[Result]) -> str:
     rare = "".join(f", {count} {what.replace('_', ' ')}" for what, count in had.items())
     return (
         f"{pods} pods created, {running} ran in the end, {replaced} replaced after a restart "
-        f"({sum(one.squeezed_out for one in results)} squeezed out) or a refusal "
+        f"({sum(one.without_room for one in results)} without room) or a refusal "
         f"({sum(one.kept_out for one in results)} kept out), {repairs} repairs, "
         f"{sum(one.other_sums for one in results)} containers told another pod's sum, {failed} bursts with findings{rare}"
     )

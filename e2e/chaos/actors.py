@@ -1,4 +1,4 @@
-"""Two extenders behind one address and a scheduler of their own, each on its own road to the API server, and what befalls them."""
+"""Two extenders behind one address and a scheduler of their own, each on its own proxy to the API server, and what befalls them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.targets import Target
 from e2e.extender import schedulers
-from e2e.tcp_proxy import TcpProxy, road_to_api
+from e2e.tcp_proxy import TcpProxy, proxy_to_api
 
 _HOST: Final = "127.0.0.1"
 _GUARDS: Final = FOLDER / "components" / "several-extenders" / "guards.yaml"
@@ -41,12 +41,12 @@ _LASTS: Final = (0.5, 2.0, 6.0, 20.0)
 
 @dataclass(slots=True)
 class Actor:
-    """A program and its road to the API server."""
+    """A program and its proxy to the API server."""
 
     name: str
     program: Program
     is_ready: Callable[[], Awaitable[bool]]
-    road: TcpProxy
+    proxy: TcpProxy
     url: str = ""
     """The URL of an extender's verbs."""
     metrics: str = ""
@@ -70,19 +70,19 @@ class Actor:
 
     async def cut(self, seconds: float, *, silent: bool) -> None:
         """No API server for this time."""
-        self.road.cut(silent=silent)
-        await self._mended_after(seconds)
+        self.proxy.cut(silent=silent)
+        await self._restored_after(seconds)
 
     async def lag(self, seconds: float) -> None:
         """All traffic comes late for this time: the program knows a state of a moment ago."""
-        self.road.slow_down(LAG_SECONDS)
-        await self._mended_after(seconds)
+        self.proxy.slow_down(LAG_SECONDS)
+        await self._restored_after(seconds)
 
-    async def _mended_after(self, seconds: float) -> None:
+    async def _restored_after(self, seconds: float) -> None:
         try:
             await asyncio.sleep(seconds)
         finally:
-            self.road.mend()
+            self.proxy.restore()
 
 
 async def torment(actor: Actor, rng: random.Random, seconds: float, log: list[str]) -> None:
@@ -138,7 +138,7 @@ class Troupe:
 
     async def _extender(self, name: str) -> Actor:
         metrics = free_port()
-        road, account = await self._account(name, self._target.extender.account)
+        proxy, account = await self._account(name, self._target.extender.account)
         options = {"audit-interval": f"{AUDIT_SECONDS}s", "metrics-address": f"{_HOST}:{metrics}", **self._guards}
         log = self._folder / f"{name}.log"
         program, port = await schedulers.extender_beside(
@@ -150,14 +150,14 @@ class Troupe:
                 f"the {name} extender",
                 program,
                 lambda: is_up(origin, self._target.extender.ready),
-                road,
+                proxy,
                 url=origin + self._target.extender.path,
                 metrics=f"http://{_HOST}:{metrics}/metrics",
             )
         )
 
     async def _scheduler(self, extenders: str) -> Actor:
-        road, account = await self._account("scheduler", "")
+        proxy, account = await self._account("scheduler", "")
         configuration = schedulers.configuration(self._target, extenders, httpTimeout=_CALL_TIMEOUT)
         configuration["clientConnection"] = {"kubeconfig": str(account)}
         # A pod comes again soon after a failed attempt: an actor that is struck down must have work.
@@ -165,7 +165,7 @@ class Troupe:
         path = self._folder / "scheduler.yaml"
         path.write_text(yaml.safe_dump(configuration))
         program, is_ready = schedulers.kube_scheduler(self._choices, path)
-        return await self._launch(Actor("the scheduler", program, is_ready, road))
+        return await self._launch(Actor("the scheduler", program, is_ready, proxy))
 
     async def _launch(self, actor: Actor) -> Actor:
         self._stack.push_async_callback(actor.program.stop)
@@ -173,10 +173,10 @@ class Troupe:
         return actor
 
     async def _account(self, name: str, account: str) -> tuple[TcpProxy, Path]:
-        """A road to the API server, and a kubeconfig that goes by it."""
+        """A proxy to the API server, and a kubeconfig that goes by it."""
         path = self._folder / f"{name}.kubeconfig"
         kubeconfig = await self._cluster.kubeconfig_of(account)
-        return await self._stack.enter_async_context(road_to_api(kubeconfig, path)), path
+        return await self._stack.enter_async_context(proxy_to_api(kubeconfig, path)), path
 
 
 def _port(url: str) -> int:

@@ -27,7 +27,7 @@ from e2e.report.case_notes import add_note
 
 pytestmark = [
     pytest.mark.needs("guarded"),
-    pytest.mark.stand_in_only("its programs and their roads are on this machine's loopback"),
+    pytest.mark.stand_in_only("its programs and their proxies are on this machine's loopback"),
 ]
 
 
@@ -87,7 +87,7 @@ async def test_without_the_guard_extenders_that_hear_late_over_book(
     troupe = Troupe(observer.cluster, target, choices, tmp_path, guarded=False)
     async with troupe.playing() as (extenders, _), Crowd(observer, history, units, seed=1).milling():
         for extender in extenders:
-            extender.road.slow_down(LAG_SECONDS)
+            extender.proxy.slow_down(LAG_SECONDS)
         assert await history.found(seconds=120)
 
 

@@ -11,7 +11,7 @@ from clusters.api.connection import TransportError
 from clusters.api.waiting import until
 from e2e import spec
 from e2e.extender.extender_under_test import ExtenderUnderTest
-from e2e.tcp_proxy import road_to_api
+from e2e.tcp_proxy import proxy_to_api
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
@@ -21,11 +21,11 @@ async def test_d24_a_held_bind_holds_up_no_question(stage: ExtenderUnderTest) ->
     """D24: a node's lock was held over a bind's requests and taken for each question about it; then the bind goes on."""
     (pod,) = await stage.create(stage.pod("p", 3))
     account = stage.folder / "kubeconfig"
-    async with road_to_api(await stage.account(), account) as road, stage.extender(account=account) as url:
-        road.hold_requests()
+    async with proxy_to_api(await stage.account(), account) as proxy, stage.extender(account=account) as url:
+        proxy.hold_requests()
         try:
             bind = asyncio.create_task(stage.bind(pod, "a2", url))
-            await until(lambda: road.held, bool, "the bind's request is on the road")
+            await until(lambda: proxy.held, bool, "the bind's request is on the proxy")
             question = json.dumps({"Pod": stage.pod("q", 1), "Nodes": None, "NodeNames": ["a1", "a2", "nowhere"]})
             try:
                 answer = await stage.observer.post_to(url + spec.FILTER, question)
@@ -34,7 +34,7 @@ async def test_d24_a_held_bind_holds_up_no_question(stage: ExtenderUnderTest) ->
 
             assert answer.json()["NodeNames"] == ["a1", "a2"]
             assert not bind.done()
-            road.mend()
+            proxy.restore()
             assert await bind == ""
         finally:
-            road.mend()
+            proxy.restore()

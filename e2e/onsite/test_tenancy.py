@@ -39,22 +39,22 @@ async def _soon(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> AsyncItera
 
 
 class ProxiedClient(NamedTuple):
-    """A door, and an administrator's client that calls through it."""
+    """A proxy, and an administrator's client that calls through it."""
 
-    door: ApiProxy
+    proxy: ApiProxy
     api: ApiClient
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def entrance(cluster: Cluster) -> AsyncIterator[ProxiedClient]:
+async def proxied(cluster: Cluster) -> AsyncIterator[ProxiedClient]:
     """To the cluster."""
-    door = ApiProxy(Connection.from_kubeconfig(cluster.kubeconfig))
-    await door.open()
+    proxy = ApiProxy(Connection.from_kubeconfig(cluster.kubeconfig))
+    await proxy.open()
     try:
-        async with ApiClient(Connection(door.url)) as api:
-            yield ProxiedClient(door, api)
+        async with ApiClient(Connection(proxy.url)) as api:
+            yield ProxiedClient(proxy, api)
     finally:
-        await door.close()
+        await proxy.close()
 
 
 def run_of(api: ApiClient, name: str) -> Tenancy:
@@ -121,21 +121,19 @@ async def test_a_namespace_of_others_is_not_touched(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("state", ["kept", "made"])
-async def test_a_run_that_was_stopped_spares_the_next_run(
-    cluster: Cluster, entrance: ProxiedClient, state: str
-) -> None:
+async def test_a_run_that_was_stopped_spares_the_next_run(cluster: Cluster, proxied: ProxiedClient, state: str) -> None:
     """A run which cannot renew its lease until another has it deletes its own pods alone, and creates no more."""
     if state == "kept":
         await make_a_namespace(cluster, KEPT)
-    stopped = run_of(entrance.api, "stopped")
+    stopped = run_of(proxied.api, "stopped")
     async with contextlib.AsyncExitStack() as stack:
         async with stopped.held():
             await stopped.create(a_pod("early"))
-            await keep_from_renewing(entrance.door)
+            await keep_from_renewing(proxied.proxy)
             next_run = run_of(cluster.api, "next")
             await stack.enter_async_context(next_run.held())
             await next_run.create(a_pod("theirs"))
-            entrance.door.refuse = refusing()
+            proxied.proxy.refuse = refusing()
             with pytest.raises(TenancyError, match="run next took the lease"):
                 await stopped.create(a_pod("late"))
             before = await everything(cluster)
@@ -187,22 +185,22 @@ async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: st
     assert "kept" not in state or await cluster.api.list(LEASES, NAMESPACE) == []
 
 
-async def test_an_outage_does_not_end_a_run(cluster: Cluster, entrance: ProxiedClient) -> None:
+async def test_an_outage_does_not_end_a_run(cluster: Cluster, proxied: ProxiedClient) -> None:
     """A run that could not renew its lease for longer than it lasts goes on if no other took it in between."""
-    run = run_of(entrance.api, "one")
+    run = run_of(proxied.api, "one")
     async with run.held():
-        await keep_from_renewing(entrance.door)
+        await keep_from_renewing(proxied.proxy)
         await asyncio.sleep(2 * tenancy.LEASE_SECONDS)
-        entrance.door.refuse = refusing()
+        proxied.proxy.refuse = refusing()
         await run.create(a_pod("after"))
 
         assert set(await pods(cluster)) == {"after"}
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
-async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, entrance: ProxiedClient, *, is_lost: bool) -> None:
+async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, proxied: ProxiedClient, *, is_lost: bool) -> None:
     """If a creation is refused, the next attempt creates the pod; if its answer is lost, the first one did."""
-    run = run_of(entrance.api, "one")
+    run = run_of(proxied.api, "one")
     async with run.held():
         strike = refusing("POST", code=429, times=2)
 
@@ -210,35 +208,35 @@ async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, entrance: Prox
             return bool(await strike(call))
 
         if is_lost:
-            entrance.door.lose = lose
+            proxied.proxy.lose = lose
         else:
-            entrance.door.refuse = strike
+            proxied.proxy.refuse = strike
         pod = await run.create(a_pod("one"))
 
         assert await pods(cluster) == {"one": pod["metadata"]["uid"]}
 
 
-async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, entrance: ProxiedClient) -> None:
+async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, proxied: ProxiedClient) -> None:
     """An API server that refuses deletions for a moment is asked again."""
-    async with (run := run_of(entrance.api, "one")).held():
+    async with (run := run_of(proxied.api, "one")).held():
         await run.create(a_pod("one"))
-        entrance.door.refuse = refusing("DELETE", times=3)
+        proxied.proxy.refuse = refusing("DELETE", times=3)
 
     assert not await is_there(cluster)
 
 
 async def test_a_run_that_cannot_clean_up_names_the_command(
-    cluster: Cluster, entrance: ProxiedClient, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, proxied: ProxiedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If deletions are refused for good, the error has the command that removes what is left."""
     await make_a_namespace(cluster, KEPT)
     await leave_a_pod(cluster)
     monkeypatch.setattr(tenancy, "PATIENCE_SECONDS", 0.5)
-    run = run_of(entrance.api, "one")
+    run = run_of(proxied.api, "one")
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(run.held())
         await run.create(a_pod("one"))
-        entrance.door.refuse = refusing("DELETE")
+        proxied.proxy.refuse = refusing("DELETE")
         with pytest.raises(TenancyError) as caught:
             await stack.aclose()
 
@@ -248,7 +246,7 @@ async def test_a_run_that_cannot_clean_up_names_the_command(
 
 @pytest.mark.parametrize("created", ["namespaces", "leases"])
 async def test_a_start_that_is_interrupted_leaves_nothing(
-    cluster: Cluster, entrance: ProxiedClient, created: str
+    cluster: Cluster, proxied: ProxiedClient, created: str
 ) -> None:
     """A run that is cancelled while its first objects are being created has none of them behind."""
     came, gone_on = asyncio.Event(), asyncio.Event()
@@ -260,10 +258,10 @@ async def test_a_start_that_is_interrupted_leaves_nothing(
         return False
 
     async def start() -> None:
-        async with run_of(entrance.api, "one").held():
+        async with run_of(proxied.api, "one").held():
             raise AssertionError("it was cancelled before")
 
-    entrance.door.lose = lose
+    proxied.proxy.lose = lose
     task = asyncio.create_task(start())
     await came.wait()
     task.cancel()
@@ -336,7 +334,7 @@ async def test_a_class_that_evicts_is_refused(cluster: Cluster) -> None:
 
 
 def refusing(*methods: str, code: int = 503, times: int | None = None) -> Callable[[Call], Awaitable[int]]:
-    """A door's answer to calls of these methods, or to the first ones of them."""
+    """A proxy's answer to calls of these methods, or to the first ones of them."""
     left = itertools.count() if times is None else iter(range(times))
 
     async def refuse(call: Call) -> int:
@@ -345,12 +343,12 @@ def refusing(*methods: str, code: int = 503, times: int | None = None) -> Callab
     return refuse
 
 
-async def keep_from_renewing(door: ApiProxy) -> None:
-    """Refuse all renewals, and wait until one was refused: the renewals that the door let in before have ended then."""
-    before = len(door.calls)
-    door.refuse = refusing("PATCH")
+async def keep_from_renewing(proxy: ApiProxy) -> None:
+    """Refuse all renewals, and wait until one was refused: the renewals that the proxy let in before have ended then."""
+    before = len(proxy.calls)
+    proxy.refuse = refusing("PATCH")
     await until(
-        lambda: [call.method for call in door.calls[before:]], lambda came: "PATCH" in came, "a renewal was refused"
+        lambda: [call.method for call in proxy.calls[before:]], lambda came: "PATCH" in came, "a renewal was refused"
     )
 
 

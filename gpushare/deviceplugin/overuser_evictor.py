@@ -67,7 +67,7 @@ class OveruserEvictor:
         self.evicted &= by_uid.keys()
         self.refused = {uid: why for uid, why in self.refused.items() if uid in by_uid}
 
-    def outlook(self, use: CardUse) -> str:
+    def forecast(self, use: CardUse) -> str:
         """The end of the event of a pod: is it evicted if it goes on?"""
         _, _, why = self.overusers.get(use.on, (use, None, "the state of its card is not known"))
         return f"it is not evicted: {why}" if why else f"it is evicted if it goes on for {self.grace:.0f} s"

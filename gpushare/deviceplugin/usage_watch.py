@@ -130,7 +130,7 @@ class UsageWatch:
             f"uses {(use.used or 0) // MIB} MiB of card {use.on.index} and booked {use.booked // MIB} MiB; it takes memory "
             "that other pods of the card were promised: ask for more, or have it use less"
         )
-        return text if self.evictor is None else f"{text}; {self.evictor.outlook(use)}"
+        return text if self.evictor is None else f"{text}; {self.evictor.forecast(use)}"
 
     async def _report(self, on: PodOnCard, event: str, text: str, level: Level = "Warning") -> None:
         pod = ObjectMeta(on.pod, on.namespace, on.uid)

@@ -3,7 +3,7 @@
 The policy decides among the cards that hold the request and that the pod wishes for; of equal ones the lower index wins.
 ``binpack``, the default, is best fit, the rule of the original (``pkg/cache/nodeinfo.go``): the smallest free block that is large
 enough, so that large blocks stay whole for large pods. ``spread`` uses all cards evenly. ``fragmentation`` keeps what is free
-useful for the pods that are expected: it takes the card on which least comes to be wasted (``model.outlook``). On a node in slots
+useful for the pods that are expected: it takes the card on which least comes to be wasted (``model.forecast``). On a node in slots
 mode the card must have a free slot for each container.
 """
 
@@ -32,12 +32,12 @@ CURABLE: Final = frozenset({wire.REASON_NO_CARD_FITS, wire.REASON_NO_SLOT, wire.
 class Snapshot:
     """All nodes that are known at one moment, by name; nodes without cards too. The maps must not be changed; each node is a value.
 
-    ``outlook`` predicts which pods will come, None if none came yet; ``free_cpu`` has the milli-CPUs that no pod of
+    ``forecast`` predicts which pods will come, None if none came yet; ``free_cpu`` has the milli-CPUs that no pod of
     a node asks for, if CPU is counted. ``budgets`` protect pods from eviction.
     """
 
     nodes: Mapping[str, NodeInfo] = field(default_factory=lambda: MappingProxyType({}))
-    outlook: Callable[[], Forecast | None] = lambda: None
+    forecast: Callable[[], Forecast | None] = lambda: None
     free_cpu: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     budgets: Mapping[tuple[str, str], DisruptionBudget] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -46,15 +46,15 @@ class Snapshot:
 class Question:
     """A request, and what of the whole cluster matters to it.
 
-    ``policy`` is its own or the cluster's; ``home`` has the cards, by node, of the pods with which it shares a card
-    (empty: it is the first, or it wishes for none). ``outlook`` is there if the policy needs it, and then the pod's
+    ``policy`` is its own or the cluster's; ``group_cards`` has the cards, by node, of the pods with which it shares a card
+    (empty: it is the first, or it wishes for none). ``forecast`` is there if the policy needs it, and then the pod's
     ``cpu_milli`` and the ``free_cpu`` of nodes count too, if they are known.
     """
 
     request: Request
     policy: str = wire.POLICY_BINPACK
-    home: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    outlook: Forecast | None = None
+    group_cards: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    forecast: Forecast | None = None
     cpu_milli: int = 0
     free_cpu: Mapping[str, int] = field(default_factory=dict)
     # By model of card: does the pod wish for it? There are few models in a cluster, and each is compared once.
@@ -79,16 +79,16 @@ class Question:
 def question(request: Request, snapshot: Snapshot, policy: str = wire.POLICY_BINPACK, cpu_milli: int = 0) -> Question:
     """The question for each node; ``policy`` is the cluster's. Before the first pod nothing is expected: binpack."""
     group, policy = request.wishes.group, request.wishes.policy or policy
-    home = _home(group, snapshot) if group else {}
+    group_cards = _group_cards(group, snapshot) if group else {}
     if policy != wire.POLICY_FRAGMENTATION:
-        return Question(request, policy, home)
-    outlook = snapshot.outlook()
-    if outlook is None:
-        return Question(request, wire.POLICY_BINPACK, home)
-    return Question(request, policy, home, outlook, cpu_milli, snapshot.free_cpu)
+        return Question(request, policy, group_cards)
+    forecast = snapshot.forecast()
+    if forecast is None:
+        return Question(request, wire.POLICY_BINPACK, group_cards)
+    return Question(request, policy, group_cards, forecast, cpu_milli, snapshot.free_cpu)
 
 
-def _home(group: str, snapshot: Snapshot) -> Mapping[str, frozenset[int]]:
+def _group_cards(group: str, snapshot: Snapshot) -> Mapping[str, frozenset[int]]:
     """Where the pods of a group are. Looks at every booking: few pods have such a wish, and none pays for them otherwise."""
     found: dict[str, frozenset[int]] = {}
     for name, node in snapshot.nodes.items():
@@ -110,7 +110,7 @@ def reason_against(node: NodeInfo, asked: Question) -> str:
     """The answer of filter for the node: the reason of its refusal, "" if a card holds the request."""
     if asked.policy != wire.POLICY_BINPACK:
         # Whether there is a card does not depend on which the policy likes best.
-        asked = replace(asked, policy=wire.POLICY_BINPACK, outlook=None)
+        asked = replace(asked, policy=wire.POLICY_BINPACK, forecast=None)
     found = find(node, asked)
     return found if isinstance(found, str) else ""
 
@@ -151,14 +151,14 @@ def _best(
 
 def _rank(fitting: Sequence[Device], units: int, node: NodeInfo, asked: Question) -> Callable[[Device], float]:
     """How little the policy likes a card."""
-    if asked.outlook is None:
+    if asked.forecast is None:
         return lambda device: -device.free / device.total if asked.policy == wire.POLICY_SPREAD else device.free
     cards, cpu, kinds = cards_of(node), asked.cpu_left(node.name), {_card(device) for device in fitting}
     if len(kinds) == 1:
         return lambda device: 0.0
-    outlook = asked.outlook
+    forecast = asked.forecast
     # Rounded: what sums of fractions differ by is nothing.
-    wasted = {kind: round(outlook.fragments(without(cards, kind, units), cpu), 9) for kind in kinds}
+    wasted = {kind: round(forecast.fragments(without(cards, kind, units), cpu), 9) for kind in kinds}
     return lambda device: wasted[_card(device)]
 
 
@@ -205,10 +205,10 @@ def _wished_for(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
     wishes, units = asked.request.wishes, asked.request.units
     if wishes.names_cards and not all(device.uuid for device in node.devices):
         return wire.REASON_CARDS_UNSAID
-    at_home = asked.home.get(node.name, frozenset())
+    in_group = asked.group_cards.get(node.name, frozenset())
     narrower: tuple[tuple[str, Callable[[Device], bool]], ...] = (
         (wire.REASON_NO_SUCH_CARD, asked.wishes_for),
-        (wire.REASON_OTHER_CARD, lambda device: not asked.home or device.index in at_home),
+        (wire.REASON_OTHER_CARD, lambda device: not asked.group_cards or device.index in in_group),
         (wire.REASON_NO_WHOLE_CARD, lambda device: not wishes.whole or device.total == units),
     )
     devices: Sequence[Device] = node.devices

@@ -26,7 +26,7 @@ from gpushare.bounds import Bound
 from gpushare.deviceplugin.core.health import named_cards
 from gpushare.errors import GpushareError
 from gpushare.extender.core.accepted_state import booking_of
-from gpushare.extender.core.audit_round import cards_disputed
+from gpushare.extender.core.audit_round import cards_in_conflict
 from gpushare.kubectl_inspect.core import card_report, report_text
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import parse_unhealthy, read_devices
@@ -85,11 +85,11 @@ def reads_pod(name: str) -> Callable[[str], Sequence[object]]:
 def reads_node(text: str) -> Sequence[object]:
     """The work on a node's cards annotation: in the book, in the audit, and in the table."""
     item = node({wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}, text)
-    disputed = cards_disputed(item)
+    in_conflict = cards_in_conflict(item)
     reports, problems = card_report.report([item], [])
     return [
         read_devices(item).refusal,
-        disputed and disputed.api,
+        in_conflict and in_conflict.api,
         *problems,
         report_text.summary(reports),
         report_text.details(reports),

@@ -173,7 +173,7 @@ class NodeView:
         )
         # For good: a guess must not come back when the owner of the ids ends.
         self.guesses = {grant.ids: grant for grant in holdings.grants if grant.is_guess}
-        if self._believe(holdings, pods, counts_slots=counts_slots):
+        if self._accept(holdings, pods, counts_slots=counts_slots):
             pods = self.pods.in_admission_order()
         cards_of_pods = pod_cards(pods, holdings, repairs=self.repairs, refused=self.refused)
         units = open_units(pods, holdings, announced.cards)
@@ -183,7 +183,7 @@ class NodeView:
         refusal = "" if self.pods.are_known else wire.REASON_UNREADABLE_POD
         return NodeSnapshot(pods, announced, holdings, cards_of_pods, units, plan, self.admitted, refusal)
 
-    def _believe(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
+    def _accept(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
         """Take the cards of pods from the kubelet's records if their annotations were changed before this process knew them."""
         found = False
         for pod in pods:

@@ -357,7 +357,7 @@ class NodeWriter:
             uuids, odd = named_cards(named, self.cards.cards)
             if odd:
                 _LOG.warning("no such cards annotation=%s entries=%.200s", wire.ANNOTATION_RECOVERED, ",".join(odd))
-            recoveries += self._health.believe(uuids)
+            recoveries += self._health.accept(uuids)
         self._acted_on = named
         self.refresh(recoveries)
 

@@ -139,7 +139,7 @@ class CardHealth:
             return []
         return self._recover([uuid], RULE_ANSWERS if action is None else RULE_COOL_DOWN)
 
-    def believe(self, uuids: Iterable[str]) -> list[Recovery]:
+    def accept(self, uuids: Iterable[str]) -> list[Recovery]:
         """By an operator's annotation these cards are healthy."""
         return self._recover(uuids, RULE_OPERATOR)
 

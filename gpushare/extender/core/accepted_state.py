@@ -13,14 +13,14 @@ A watch shows every step; a list after a broken watch (a *gap*) shows the last o
 
 * The first valid allocation that is seen of a pod counts: it is the Binding's, or the plugin's for a pod bound by hand.
 * Before the pod was started a step of a repair counts. Another index without a mark is no step, so it changes nothing. After
-  a gap it may be the end of a repair, so both cards are booked, which is called a *dispute*.
+  a gap it may be the end of a repair, so both cards are booked, which is called a *conflict*.
 * The first state in which the pod is seen started freezes the cards. If that state names a card which was never marked, it is in
-  dispute: a plugin that was started in between may have let the containers onto it. After that a mark may only go away.
-* A later state that names the card of the Binding again is in dispute with the end of a repair that was seen: the plugin writes
+  conflict: a plugin that was started in between may have let the containers onto it. After that a mark may only go away.
+* A later state that names the card of the Binding again is in conflict with the end of a repair that was seen: the plugin writes
   that card back if the repair was the author's invention.
 * An allocation that is gone, that cannot be read, or that is spread over other cards, changes nothing.
 
-A dispute books the pod on all cards in question, at most four, so no card that its containers may hold looks free. It ends in
+A conflict books the pod on all cards in question, at most four, so no card that its containers may hold looks free. It ends in
 favour of the card that two audits in a row find named, on a node where our plugin runs: the plugin corrects an annotation that
 contradicts the kubelet.
 """
@@ -41,7 +41,7 @@ from gpushare.model.wishes import wishes_or_none
 
 # How a problem begins that is a change which was not believed; the pod is booked.
 IGNORED: Final = "later changes of its annotations are not believed"
-# Audits that find the same card named before a dispute ends.
+# Audits that find the same card named before a conflict ends.
 _AUDITS: Final = 2
 
 
@@ -49,14 +49,14 @@ _AUDITS: Final = 2
 class AcceptedState:
     """The cards of one pod, as the book believes.
 
-    ``shares`` are the cards with its units; ``mark`` is the other card of a repair under way; ``disputed`` are cards that it may
+    ``shares`` are the cards with its units; ``mark`` is the other card of a repair under way; ``in_conflict`` are cards that it may
     have instead. ``origin`` is the first card that was believed. ``named`` is what was read last, and ``audits`` how many audits
     have found that. ``card_size`` is the size of the card when the pod was bound, which shows the unit of the amounts.
     """
 
     shares: Shares
     mark: int | None = None
-    disputed: frozenset[int] = frozenset()
+    in_conflict: frozenset[int] = frozenset()
     origin: int = -1
     is_started: bool = False
     named: Shares = ()
@@ -67,19 +67,19 @@ class AcceptedState:
     def booked(self) -> Shares:
         """All cards that the pod may have, each with its units."""
         units = sum(amount for _, amount in self.shares)
-        others = {*self.disputed, *(() if self.mark is None else (self.mark,))} - {card for card, _ in self.shares}
+        others = {*self.in_conflict, *(() if self.mark is None else (self.mark,))} - {card for card, _ in self.shares}
         return tuple(sorted([*self.shares, *((card, units) for card in others)]))
 
 
 def bound_to(shares: Shares, card_size: int) -> AcceptedState:
-    """The belief about a pod that the API server has bound with these shares."""
+    """The accepted state of a pod that the API server has bound with these shares."""
     return AcceptedState(shares, origin=shares[0][0], named=shares, card_size=card_size)
 
 
-def believe(
+def accept(
     known: AcceptedState | None, named: Allocation | None, *, is_started: bool, has_gap: bool
 ) -> AcceptedState | None:
-    """The belief about a pod that the API shows with this allocation; None as long as it never had a valid one.
+    """The accepted state of a pod that the API shows with this allocation; None as long as it never had a valid one.
 
     ``has_gap``: states between the one before and this one may not have been seen.
     """
@@ -106,39 +106,39 @@ def _moved(known: AcceptedState, now: AcceptedState, named: Allocation, has_gap:
     before, card = known.shares[0][0], named.index
     if not known.is_started and (card == known.mark or named.repair == before):
         left = None if named.repair is None else before
-        return replace(now, shares=named.shares, mark=left, disputed=known.disputed - {card})
+        return replace(now, shares=named.shares, mark=left, in_conflict=known.in_conflict - {card})
     is_first_started = now.is_started and not known.is_started
-    others = known.disputed - {known.origin, known.mark}
+    others = known.in_conflict - {known.origin, known.mark}
     if card in (known.origin, known.mark) or (not known.is_started and (has_gap or is_first_started) and not others):
-        return replace(now, disputed=known.disputed | {card})
+        return replace(now, in_conflict=known.in_conflict | {card})
     return now
 
 
-def audited(belief: AcceptedState) -> AcceptedState:
-    """The belief after one more audit found the pod as it was seen last."""
-    if not belief.disputed or len(belief.named) != 1 or belief.named[0][0] not in _cards(belief):
-        return belief
-    if belief.audits + 1 < _AUDITS:
-        return replace(belief, audits=belief.audits + 1)
-    mark = None if belief.mark == belief.named[0][0] else belief.mark
-    return replace(belief, shares=belief.named, mark=mark, disputed=frozenset(), audits=0)
+def audited(accepted: AcceptedState) -> AcceptedState:
+    """The accepted state after one more audit found the pod as it was seen last."""
+    if not accepted.in_conflict or len(accepted.named) != 1 or accepted.named[0][0] not in _cards(accepted):
+        return accepted
+    if accepted.audits + 1 < _AUDITS:
+        return replace(accepted, audits=accepted.audits + 1)
+    mark = None if accepted.mark == accepted.named[0][0] else accepted.mark
+    return replace(accepted, shares=accepted.named, mark=mark, in_conflict=frozenset(), audits=0)
 
 
-def _cards(belief: AcceptedState) -> frozenset[int]:
-    return belief.disputed | {card for card, _ in belief.shares}
+def _cards(accepted: AcceptedState) -> frozenset[int]:
+    return accepted.in_conflict | {card for card, _ in accepted.shares}
 
 
-def problem_of(belief: AcceptedState, named: Allocation | None, reason: str | None) -> str | None:
+def problem_of(accepted: AcceptedState, named: Allocation | None, reason: str | None) -> str | None:
     """Which change of the pod's annotations is not believed, for a person; ``reason`` is why they cannot be read."""
-    bound = " and ".join(f"card {card}" for card, _ in belief.booked)
+    bound = " and ".join(f"card {card}" for card, _ in accepted.booked)
     if named is None:
         return f"they name no card any more ({reason or 'removed'}); the pod stays booked on {bound}"
-    if belief.disputed and named.index in _cards(belief):
+    if accepted.in_conflict and named.index in _cards(accepted):
         return f"they name card {named.index}, without the marks of a repair; until that is certain {bound} are booked"
-    if named.shares != belief.shares:
+    if named.shares != accepted.shares:
         cards = " and ".join(f"{units} units of card {card}" for card, units in named.shares[:16])
         return f"they name {cards}, and the pod was bound to another place; it stays booked on {bound}"
-    if named.repair != belief.mark:
+    if named.repair != accepted.mark:
         return f"{wire.ANNOTATION_REPAIR} names card {named.repair}, and the pod has been started; it stays booked on {bound}"
     return None
 
@@ -146,27 +146,27 @@ def problem_of(belief: AcceptedState, named: Allocation | None, reason: str | No
 def booking_of(
     pod: Pod, known: AcceptedState | None = None, *, has_gap: bool = True
 ) -> tuple[Booking, AcceptedState | None, str | None]:
-    """The booking of a bound pod, the belief about its cards, and what is wrong with it.
+    """The booking of a bound pod, the accepted state of its cards, and what is wrong with it.
 
     Unreadable numbers book nothing, and an allocation that cannot be read books no card unless one is ``known``.
     """
     units = slots = 0
-    belief, problem = known, None
+    accepted, problem = known, None
     try:
         units, slots = pod_request(pod), slot_request(pod)
     except GpushareError as error:
         problem = str(error)
     if units > 0:
         named, problem = read_allocation(pod, pod.metadata.annotations)
-        belief = believe(known, named, is_started=was_started(pod), has_gap=has_gap)
-        if belief is not None:
-            ignored = problem_of(belief, named, problem)
+        accepted = accept(known, named, is_started=was_started(pod), has_gap=has_gap)
+        if accepted is not None:
+            ignored = problem_of(accepted, named, problem)
             problem = None if ignored is None else f"{IGNORED}: {ignored}"
     metadata = pod.metadata
     # While the device plugin changes a pod's card it is on both: nothing may be put onto its present card or its next one.
-    shares = belief.booked if belief is not None and units > 0 else ()
-    card_size = belief.card_size if belief is not None else 0
+    shares = accepted.booked if accepted is not None and units > 0 else ()
+    card_size = accepted.card_size if accepted is not None else 0
     evictable = evictable_of(pod) if units > 0 else FIXED
     identity = metadata.uid, metadata.namespace, metadata.name
     booking = Booking(*identity, units, shares, slots, wishes_or_none(pod).group, evictable, card_size)
-    return booking, belief, problem
+    return booking, accepted, problem

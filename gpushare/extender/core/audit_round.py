@@ -60,7 +60,7 @@ UNPLACED: Final = "unplaced"
 """A bound pod with gpu-mem that no valid annotation puts on a card of its node."""
 OVER_COMMITTED: Final = "over_committed"
 """Pods that the plugins let onto a card (ASSIGNED) book more than the card has."""
-CARDS_DISPUTED: Final = "cards_disputed"
+CARDS_IN_CONFLICT: Final = "cards_in_conflict"
 """A node's cards annotation contradicts its capacity, so the book divides total by count."""
 
 # Odd pods and nodes of which an audit reports each.
@@ -119,7 +119,7 @@ class Round:
         self.nodes += 1
         self._unseen_nodes.discard(name)
         self._compare_node(name, devices_of(node, self._book.unhealthy(name)), partial(self._book.set_node, node))
-        self._note_odd(cards_disputed(node))
+        self._note_odd(cards_in_conflict(node))
 
     def see_pod(self, pod: Pod) -> None:
         """One of the list."""
@@ -224,13 +224,13 @@ class Round:
             self.odd.append(found)
 
 
-def cards_disputed(node: Node) -> Difference | None:
+def cards_in_conflict(node: Node) -> Difference | None:
     """A cards annotation that the book does not believe."""
     if wire.ANNOTATION_CARDS not in (node.metadata.annotations or {}) or published_cards(node) is not None:
         return None
     name, units = node.metadata.name, capacity(node, wire.RESOURCE_MEMORY)
     why = described_cards(node).refusal or "annotation and capacity contradict each other"
-    return Difference(CARDS_DISPUTED, "", name, name, units, api=why)
+    return Difference(CARDS_IN_CONFLICT, "", name, name, units, api=why)
 
 
 def _booked_kind(

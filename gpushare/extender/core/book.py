@@ -64,9 +64,9 @@ class Book:
         # By uid: the node that the API shows, and the resourceVersion that was seen last, or ``_LOST``.
         self._bound: dict[str, tuple[str, int]] = {}
         # By uid: the node of a bound pod, and what is believed of its cards there.
-        self._beliefs: dict[str, tuple[str, AcceptedState]] = {}
+        self._accepted: dict[str, tuple[str, AcceptedState]] = {}
         # Uids of confirmed pods that are booked on more cards than they can have.
-        self._disputed: set[str] = set()
+        self._in_conflict: set[str] = set()
         # By uid: the nodes on which the pod is assumed.
         self._assumed: dict[str, set[str]] = {}
         # By uid: the nodes of pods that cannot be read, and of which nothing was known there before.
@@ -81,7 +81,7 @@ class Book:
         self._workload = workload or Workload()
         self._snapshot = Snapshot(
             MappingProxyType(self._infos),
-            self._workload.outlook,
+            self._workload.forecast,
             self._workload.free_cpu,
             MappingProxyType(self._budgets),
         )
@@ -181,13 +181,13 @@ class Book:
             self._end(uid)
             return None
         known, has_gap = self.known(pod, has_gap=has_gap)
-        booking, belief, problem = booking_of(pod, known, has_gap=has_gap)
+        booking, accepted, problem = booking_of(pod, known, has_gap=has_gap)
         self._workload.set_pod(pod, node)
         if self._bound.get(uid, (node,))[0] != node or not booking.units:
             self._drop(uid)
         touched = {node, *self._end_assumptions(uid)}
         if booking.units:
-            self._confirm(pod, node, booking, belief)
+            self._confirm(pod, node, booking, accepted)
         self._lay_out(*touched)
         return problem or self._misplaced(node, booking)
 
@@ -255,7 +255,7 @@ class Book:
         self.touch(metadata.uid)
         assumed = self.assumed(metadata.uid, node)
         if assumed is not None:
-            self._believe(metadata.uid, node, bound_to(assumed.shares, assumed.card_size))
+            self._accept(metadata.uid, node, bound_to(assumed.shares, assumed.card_size))
         if self.is_pending(metadata):
             self._workload.put(metadata.uid, node, cpu_milli)
 
@@ -306,22 +306,22 @@ class Book:
         return tuple((node, self._bookings[node][uid]) for node in sorted(self._assumed.get(uid, ())))
 
     def known(self, pod: Pod, *, has_gap: bool = True) -> tuple[AcceptedState | None, bool]:
-        """The belief about a bound pod's cards, and whether states of it may have been missed before this one."""
+        """The accepted state of a bound pod, and whether states of it may have been missed before this one."""
         uid = pod.metadata.uid
-        on, belief = self._beliefs.get(uid, ("", None))
+        on, accepted = self._accepted.get(uid, ("", None))
         if on != pod.spec.node_name:
             return None, has_gap
-        return belief, has_gap and self._bound.get(uid, ("", -1))[1] != version_number(pod.metadata.resource_version)
+        return accepted, has_gap and self._bound.get(uid, ("", -1))[1] != version_number(pod.metadata.resource_version)
 
     def audited(self) -> None:
-        """An audit has ended, so a dispute over a pod's card is one audit older. It can end only on a node of our plugin."""
-        for uid in tuple(self._disputed):
-            node, before = self._beliefs[uid]
+        """An audit has ended, so a conflict over a pod's card is one audit older. It can end only on a node of our plugin."""
+        for uid in tuple(self._in_conflict):
+            node, before = self._accepted[uid]
             if any(device.uuid for device in self.devices(node) or ()):
-                belief = audited(before)
-                self._believe(uid, node, belief)
+                accepted = audited(before)
+                self._accept(uid, node, accepted)
                 self.touch(uid)
-                self._put(node, replace(self._bookings[node][uid], shares=belief.booked))
+                self._put(node, replace(self._bookings[node][uid], shares=accepted.booked))
                 self._lay_out(node)
 
     def devices(self, name: str) -> tuple[Device, ...] | None:
@@ -346,7 +346,7 @@ class Book:
         self._ended.pop(uid, None)
         self._unbind(uid)
         if not pod.spec.node_name:
-            self._beliefs.pop(uid, None)
+            self._accepted.pop(uid, None)
         self.set_pod(pod, has_gap=has_gap)
 
     # Inside
@@ -363,7 +363,7 @@ class Book:
     def _set_pending(self, pod: Pod) -> None:
         if self._bound.get(pod.metadata.uid, ("", 0))[1] == _LOST:
             self._unbind(pod.metadata.uid)
-            self._beliefs.pop(pod.metadata.uid, None)
+            self._accepted.pop(pod.metadata.uid, None)
         key, kept = (pod.metadata.namespace, pod.metadata.name), kept_of(pod)
         self._pending[key] = kept
         wait = wait_of(kept)
@@ -381,19 +381,19 @@ class Book:
         self._drop(uid)
         self._workload.leave_node(uid)
 
-    def _confirm(self, pod: Pod, node: str, booking: Booking, belief: AcceptedState | None) -> None:
+    def _confirm(self, pod: Pod, node: str, booking: Booking, accepted: AcceptedState | None) -> None:
         uid = booking.uid
-        if belief is not None:
+        if accepted is not None:
             self._workload.note(pod, booking, wishes_or_none(pod))
-            self._believe(uid, node, belief)
+            self._accept(uid, node, accepted)
         self._bound[uid] = node, version_number(pod.metadata.resource_version)
         self._put(node, booking)
 
-    def _believe(self, uid: str, node: str, belief: AcceptedState) -> None:
-        self._beliefs[uid] = (node, belief)
-        self._disputed.discard(uid)
-        if belief.disputed:
-            self._disputed.add(uid)
+    def _accept(self, uid: str, node: str, accepted: AcceptedState) -> None:
+        self._accepted[uid] = (node, accepted)
+        self._in_conflict.discard(uid)
+        if accepted.in_conflict:
+            self._in_conflict.add(uid)
 
     def _end_assumptions(self, uid: str) -> set[str]:
         """The nodes on which the pod was assumed; the caller lays them out, once all is entered."""
@@ -405,7 +405,7 @@ class Book:
     def _end(self, uid: str) -> None:
         self._workload.remove_pod(uid)
         self._drop(uid)
-        self._beliefs.pop(uid, None)
+        self._accepted.pop(uid, None)
         self._ended[uid] = None
         if len(self._ended) > ENDED_REMEMBERED:
             del self._ended[next(iter(self._ended))]
@@ -414,7 +414,7 @@ class Book:
         touched = self._end_assumptions(uid)
         if uid in self._bound:
             node, _ = self._bound.pop(uid)
-            self._disputed.discard(uid)
+            self._in_conflict.discard(uid)
             self._take(node, uid)
             touched.add(node)
         self._lay_out(*touched)

@@ -138,7 +138,7 @@ def card_reason(device: Device, node: NodeInfo, asked: Question) -> str:
     checks: Mapping[str, bool] = {
         CARD_UNHEALTHY: not device.healthy,
         CARD_NOT_WISHED: not asked.wishes_for(device),
-        CARD_OF_OTHERS: bool(asked.home) and device.index not in asked.home.get(node.name, ()),
+        CARD_OF_OTHERS: bool(asked.group_cards) and device.index not in asked.group_cards.get(node.name, ()),
         CARD_NOT_WHOLE: wishes.whole and device.total != wanted,
         CARD_TOO_SMALL: device.total < wanted,
         CARD_FULL: device.free < wanted,

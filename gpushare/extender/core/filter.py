@@ -119,9 +119,9 @@ class KnownAnswers:
         self._nodes = nodes
         self._most = most
         self._by_request: OrderedDict[Request, _Answers] = OrderedDict()
-        # By request, policy and CPU, then by node: what nodes that have not changed are worth, by this outlook.
+        # By request, policy and CPU, then by node: what nodes that have not changed are worth, by this forecast.
         self._costs: OrderedDict[tuple[Request, str, int], dict[str, float]] = OrderedDict()
-        self._outlook: Forecast | None = None
+        self._forecast: Forecast | None = None
 
     def changed(self, name: str) -> None:
         """A node is new, changed or gone."""
@@ -161,12 +161,12 @@ class KnownAnswers:
         """For prioritize, which adds to them; None for a pod that shares a card with certain pods."""
         if asked.request.wishes.group:
             return None
-        if asked.outlook is not None and asked.outlook is not self._outlook:
+        if asked.forecast is not None and asked.forecast is not self._forecast:
             # Nothing of the former one is kept, nor it itself: its tables are large.
             self._costs.clear()
-            self._outlook = asked.outlook
+            self._forecast = asked.forecast
         # CPU means something only if nodes are compared; and scores are no costs.
-        key = asked.request, asked.policy, asked.cpu_milli if asked.outlook is not None else -1
+        key = asked.request, asked.policy, asked.cpu_milli if asked.forecast is not None else -1
         if key not in self._costs:
             self._costs[key] = {}
             if len(self._costs) > self._most:

@@ -30,21 +30,21 @@ def prioritize(
     ``known`` are the values of nodes that have not changed since, for the same question: their scores, or their costs if nodes
     are compared (infinite: it does not hold the pod). It is added to.
     """
-    if asked.request.units == 0 and asked.outlook is None:
+    if asked.request.units == 0 and asked.forecast is None:
         return dict.fromkeys(names, 0)
     worth = {} if known is None else known
     try:
         found = list(map(worth.__getitem__, names))
     except KeyError:
         found = _looked_at(asked, names, snapshot, worth)
-    if asked.outlook is not None:
+    if asked.forecast is not None:
         return _compared(names, found)
     return cast("dict[str, int]", dict(zip(names, found, strict=True)))
 
 
 def _looked_at(asked: Question, names: Sequence[str], snapshot: Snapshot, worth: dict[str, float]) -> list[float]:
     """The value of each node; unknown values are computed and noted. Unknown nodes have none."""
-    worth_of, least = (_cost_of, _DOES_NOT_FIT) if asked.outlook is not None else (_score_of, 0)
+    worth_of, least = (_cost_of, _DOES_NOT_FIT) if asked.forecast is not None else (_score_of, 0)
     for name in names:
         if name not in worth and (node := snapshot.nodes.get(name)) is not None:
             worth[name] = worth_of(node, asked)
@@ -65,8 +65,8 @@ def _score_of(node: NodeInfo, asked: Question) -> int:
 
 def _cost_of(node: NodeInfo, asked: Question) -> float:
     """Units of the node's memory that will stay unused with the pod, and did not without it: the less, the better."""
-    outlook = asked.outlook
-    assert outlook is not None
+    forecast = asked.forecast
+    assert forecast is not None
     shares = find(node, asked) if asked.request.units else ()
     if isinstance(shares, str):
         return _DOES_NOT_FIT
@@ -75,7 +75,7 @@ def _cost_of(node: NodeInfo, asked: Question) -> float:
     for index, units in shares:
         card = cards[index]
         after = without(after, (card.free, card.total, card.model), units)
-    return outlook.waste(after, asked.cpu_left(node.name)) - outlook.waste(before, asked.free_cpu.get(node.name))
+    return forecast.waste(after, asked.cpu_left(node.name)) - forecast.waste(before, asked.free_cpu.get(node.name))
 
 
 def _compared(names: Sequence[str], found: Sequence[float]) -> dict[str, int]:

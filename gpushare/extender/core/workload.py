@@ -43,7 +43,7 @@ class Workload:
     def __init__(self, *, counts_cpu: bool = False, expected: Forecast | None = None) -> None:
         self._counts_cpu = counts_cpu
         self._expected = expected
-        self._outlook: Forecast | None = None
+        self._forecast: Forecast | None = None
         self._last: deque[PodClass] = deque(maxlen=_MOST_PODS)
         self._news = 0
         # Uids of the pods that were counted and have not ended.
@@ -58,13 +58,13 @@ class Workload:
         # Called with each node that may have another amount of free CPU than before.
         self.on_change: Callable[[str], None] = lambda name: None
 
-    def outlook(self) -> Forecast | None:
+    def forecast(self) -> Forecast | None:
         """The pods that are expected to come; None as long as none has."""
         if self._expected is not None:
             return self._expected
-        if self._news and (self._outlook is None or self._news >= max(_NEWS * len(self._last), _FEWEST_NEWS)):
-            self._outlook, self._news = Forecast(Counter(self._last)), 0
-        return self._outlook
+        if self._news and (self._forecast is None or self._news >= max(_NEWS * len(self._last), _FEWEST_NEWS)):
+            self._forecast, self._news = Forecast(Counter(self._last)), 0
+        return self._forecast
 
     def note(self, pod: Pod, booking: Booking, wishes: Wishes) -> None:
         """A pod has cards; each counts once, however often it is shown until it has ended."""

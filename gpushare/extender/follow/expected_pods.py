@@ -43,7 +43,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_expected(path: Path) -> Forecast:
-    """The outlook that the file describes. Raises UsageError, which names the file and what is wrong in it."""
+    """The forecast that the file describes. Raises UsageError, which names the file and what is wrong in it."""
     counts: defaultdict[PodClass, float] = defaultdict(float)
     try:
         if not path.is_file() and path.exists():

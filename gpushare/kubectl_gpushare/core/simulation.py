@@ -154,10 +154,10 @@ def _fits(subject: Subject, asked: Question, state: ClusterState, one_on: Collec
     found: Counter[_Kind] = Counter()
     wanted, infos = amounts_of(subject.pod), state.snapshot().nodes
     nodes = _open(subject, state)
-    if asked.request.wishes.group and not asked.home:
+    if asked.request.wishes.group and not asked.group_cards:
         # All pods follow the first.
         name, shares = _chosen(asked, nodes, state) or ("", ())
-        nodes, asked = {name: None} if name else {}, replace(asked, home={name: frozenset(dict(shares))})
+        nodes, asked = {name: None} if name else {}, replace(asked, group_cards={name: frozenset(dict(shares))})
     for name in nodes:
         most = times_in(state.free_on(name), wanted)
         most = most if one_on is None else min(most, int(name in one_on))
@@ -182,9 +182,9 @@ def _on_node(info: NodeInfo, asked: Question, most: int) -> Counter[_Kind]:
 
 def _on_card(device: Device, info: NodeInfo, asked: Question) -> int:
     request = asked.request
-    at_home = not asked.home or device.index in asked.home.get(info.name, ())
+    in_group = not asked.group_cards or device.index in asked.group_cards.get(info.name, ())
     is_whole = not request.wishes.whole or device.total == request.units
-    if not (asked.wishes_for(device) and at_home and is_whole):
+    if not (asked.wishes_for(device) and in_group and is_whole):
         return 0
     pods = device.free // request.units
     return min(pods, device.free_slots // request.slots) if info.counts_slots else pods

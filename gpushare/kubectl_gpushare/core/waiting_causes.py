@@ -168,7 +168,7 @@ def _of_cards(
 def _kind_of(info: NodeInfo, asked: Question, reason: str) -> str:
     if reason != wire.REASON_NO_CARD_FITS:
         return _BY_REASON.get(reason, kinds.OTHER)
-    if asked.home:
+    if asked.group_cards:
         return kinds.GROUP_FULL
     free = sum(device.free for device in info.devices if asked.wishes_for(device))
     return kinds.FRAGMENTED if free >= asked.request.units else kinds.FULL
@@ -179,7 +179,9 @@ def _unhealthy_cards(info: NodeInfo, asked: Question, units: int, node: Schedule
     cards, _ = described_cards(node)
     why = {card.index: card.reason for card in (cards.cards if cards else ())}
     for device in info.devices:
-        is_one = asked.wishes_for(device) and (not asked.home or device.index in asked.home.get(info.name, ()))
+        is_one = asked.wishes_for(device) and (
+            not asked.group_cards or device.index in asked.group_cards.get(info.name, ())
+        )
         if is_one and not device.healthy and device.total - device.used >= units:
             yield f"node {info.name}: card {device.index}: {why.get(device.index) or 'declared unhealthy'}"
 

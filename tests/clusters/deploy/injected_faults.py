@@ -45,7 +45,7 @@ _QUESTIONS = 2500
 
 
 class FaultyCluster:
-    """A cluster with two extenders beside its own: one behind a door to the API server, one that nothing shields.
+    """A cluster with two extenders beside its own: one behind a proxy to the API server, one that nothing shields.
 
     ``addresses`` are those of the metrics of all three, of which the last is not up until its fault.
     """
@@ -61,10 +61,10 @@ class FaultyCluster:
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[Self]:
-        """Inside, the extender behind the door is up; the one without a shield comes with its fault."""
+        """Inside, the extender behind the proxy is up; the one without a shield comes with its fault."""
         account = await self.cluster.kubeconfig_of(self._target.extender.account)
         self._door = ApiProxy(Connection.from_kubeconfig(account))
-        through = kubeconfig_file.write(self._folder / "door.kubeconfig", self._door.url, ca=None)
+        through = kubeconfig_file.write(self._folder / "proxy.kubeconfig", self._door.url, ca=None)
         pipe = self._folder / "pipe"
         os.mkfifo(pipe)
         unread = ("sh", "-c", 'exec "$@" 2> "$0"', str(pipe))

@@ -244,7 +244,7 @@ async def test_each_card_has_its_units_and_if_known_its_bytes() -> None:
 
 
 async def test_cards_and_free_blocks_are_of_the_whole_cluster() -> None:
-    """By model and health; in bytes, or in units if no node reports its unit; an unhealthy card and one without a slot have none."""
+    """By model and health; in bytes, or in units if no node reports its unit; no unhealthy card and none without a slot counts."""
     extender = Extender()
     extender.add("a", T4, UNHEALTHY)
     extender.assume("a", "p", 3)

@@ -173,7 +173,7 @@ def test_equal_parts_of_a_split_stay_together() -> None:
 
 def asking(request: Request, policy: str, usual: int) -> Question:
     """The value if pods of this number of units are expected."""
-    return question(request, Snapshot(outlook=lambda: Forecast({PodClass(usual): 1})), policy)
+    return question(request, Snapshot(forecast=lambda: Forecast({PodClass(usual): 1})), policy)
 
 
 @given(
@@ -217,7 +217,7 @@ def test_spread_compares_the_free_part_of_a_card() -> None:
 @pytest.mark.parametrize(("free_cpu", "index"), [({}, 1), ({"n": 1500}, 1), ({"n": 1499}, 0)])
 def test_fragmentation_spares_no_card_for_a_pod_without_cpu(free_cpu: dict[str, int], index: int) -> None:
     """Only card 1 still holds a pod of 8 afterwards. Such pods are rare and need 1 CPU, and the request takes half of one."""
-    snapshot = Snapshot(outlook=lambda: Forecast({PodClass(2): 99, PodClass(8, cpu_milli=1000): 1}), free_cpu=free_cpu)
+    snapshot = Snapshot(forecast=lambda: Forecast({PodClass(2): 99, PodClass(8, cpu_milli=1000): 1}), free_cpu=free_cpu)
     asked = question(Request(2), snapshot, "fragmentation", cpu_milli=500)
 
     assert choose(node(Device(0, 16, 8), Device(1, 16, 6)), asked) == ((index, 2),)
@@ -242,24 +242,24 @@ def test_fragmentation_is_binpack_as_long_as_nothing_is_expected() -> None:
     assert question(Request(4), Snapshot(), "fragmentation") == Question(Request(4), "binpack")
     grouped = Request(4, wishes=Wishes(group="ns/g"))
     snapshot = Snapshot({"n": lay_out("n", (Device(0, 14),), [on_card("a", 0, "ns/g")])})
-    assert question(grouped, snapshot, "fragmentation").home == {"n": {0}}
+    assert question(grouped, snapshot, "fragmentation").group_cards == {"n": {0}}
 
 
 def test_a_question_has_what_its_policy_needs() -> None:
     """The pod's own policy comes before the cluster's."""
-    outlook = Forecast({PodClass(8): 1})
-    snapshot = Snapshot(outlook=lambda: outlook, free_cpu={"n": 7})
+    forecast = Forecast({PodClass(8): 1})
+    snapshot = Snapshot(forecast=lambda: forecast, free_cpu={"n": 7})
     request = Request(4, wishes=Wishes(policy="fragmentation"))
 
-    assert question(request, snapshot) == Question(request, "fragmentation", {}, outlook, 0, {"n": 7})
+    assert question(request, snapshot) == Question(request, "fragmentation", {}, forecast, 0, {"n": 7})
     assert question(request, snapshot, "spread", 3).cpu_milli == 3
     assert question(Request(4), snapshot, "spread", 3) == Question(Request(4), "spread")
 
 
 def test_fragmentation_finds_cards_of_equal_room_alike() -> None:
     """The lower index, as the others do; another model is another card."""
-    outlook = Forecast({PodClass(8, wishes=Wishes(models=(" a100 ",))): 1.0, PodClass(4): 0.1})
-    asked = question(Request(4), Snapshot(outlook=lambda: outlook), "fragmentation")
+    forecast = Forecast({PodClass(8, wishes=Wishes(models=(" a100 ",))): 1.0, PodClass(4): 0.1})
+    asked = question(Request(4), Snapshot(forecast=lambda: forecast), "fragmentation")
 
     assert choose(node(Device(0, 16, model="T4"), Device(1, 16, model="T4")), asked)[0][0] == 0
     assert choose(node(Device(0, 16, model="A100"), Device(1, 16, model="T4")), asked)[0][0] == 1

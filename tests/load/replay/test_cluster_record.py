@@ -84,8 +84,8 @@ def test_machines_are_the_nodes_with_cards(tmp_path: Path) -> None:
 
 def test_cards_are_what_of_the_healthy_ones_is_left(tmp_path: Path) -> None:
     """A card has the units that a DaemonSet's pods leave; unhealthy cards are left out and counted."""
-    third = CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}
-    unhealthy = CARDS | {"cards": [*CARDS["cards"], third]}  # type: ignore[misc]
+    third = CARDS["cards"][1] | {"index": 2, "uuid": "GPU-c", "healthy": False}  # type: ignore[index]
+    unhealthy = CARDS | {"cards": [*CARDS["cards"], third]}
     monitor = pod("m", 4, on="n", owner="DaemonSet")
     monitor["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
     trace, left_out = read(record(tmp_path, [node("n", 34, 3, unhealthy)], monitor, pod("p", 3)))

@@ -184,7 +184,7 @@ def test_an_operators_annotation_heals_the_named_cards() -> None:
     book.note_xid(A, 48)
     book.note_xid(B, 48)
 
-    assert book.believe([A, "GPU-unknown"]) == [Recovery(A, "Xid 48", RULE_OPERATOR)]
+    assert book.accept([A, "GPU-unknown"]) == [Recovery(A, "Xid 48", RULE_OPERATOR)]
     assert verdicts(book) == ["", "Xid 48"]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from gpushare.extender.core.audit_round import MOST_ODD, Difference, Round, Suspect, cards_disputed
+from gpushare.extender.core.audit_round import MOST_ODD, Difference, Round, Suspect, cards_in_conflict
 from gpushare.extender.core.book import Book
 from gpushare.manifests import Node, Pod
 from gpushare.model.node import Booking
@@ -325,7 +325,7 @@ def test_an_oddity_names_its_place() -> None:
     running = pod(units=15, **ASSIGNED)
 
     assert on.listed(forged, running, nodes=[node(annotation="{}")])[0].odd == [
-        Difference("cards_disputed", "", "n", "n", 28, api="annotation and capacity contradict each other"),
+        Difference("cards_in_conflict", "", "n", "n", 28, api="annotation and capacity contradict each other"),
         Difference("unplaced", "d", "p", "u", 20, api="n: ALIYUN_COM_GPU_MEM_IDX=7"),
         Difference("over_committed", "", "n", "n/0", 1, api="card 0: 15 of 14 units assigned"),
     ]
@@ -348,8 +348,8 @@ def test_absent_card_places_nothing_unless_no_cards_are_shown() -> None:
 
 def test_an_annotation_that_contradicts_the_capacity_is_disputed() -> None:
     """The book divides total by count there."""
-    assert BookUnderAudit().odd(nodes=[node(annotation="{}")]) == [("cards_disputed", "n", 28)]
-    assert cards_disputed(node()) is None
+    assert BookUnderAudit().odd(nodes=[node(annotation="{}")]) == [("cards_in_conflict", "n", 28)]
+    assert cards_in_conflict(node()) is None
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_pending_pods_are_kept_small(book: Book) -> None:
 
 
 def test_a_dispute_ends_where_our_plugin_runs(book: Book) -> None:
-    """A dispute ends after two audits if our plugin runs on the node, because it corrects annotations that are wrong."""
+    """A conflict ends after two audits if our plugin runs on the node, because it corrects annotations that are wrong."""
     facts = tuple(CardFacts(index, f"GPU-{index}", "m", 14, 14) for index in (0, 1))
     published = node()
     annotation = {"aliyun.com/gpushare-cards": encode_cards(NodeCards(1, "ids", "GiB", "", facts))}
@@ -116,7 +116,7 @@ def test_a_dispute_ends_where_our_plugin_runs(book: Book) -> None:
     assert (used(book), book.touched) == ([0, 4], {"u"})
     book.touched = set()
     book.audited()
-    assert book.touched == set(), "there is no dispute any more"
+    assert book.touched == set(), "there is no conflict any more"
     assert book.set_pod(pod("u", 4, on="n", card=1), has_gap=False) is None
 
 

@@ -18,7 +18,7 @@ def test_what_pods_come_is_seen_once_each() -> None:
     book = Book(workload)
     book.set_node(node())
     book.assume("n", booking("b", 5, 1))
-    assert book.snapshot().outlook() is None
+    assert book.snapshot().forecast() is None
     for units in (3, 4):
         book.set_pod(pod("a", units, on="n", card=0))
     wished = pod("c", 2, on="n", card=1)
@@ -28,25 +28,25 @@ def test_what_pods_come_is_seen_once_each() -> None:
     nowhere.metadata.annotations = None
     book.set_pod(nowhere)
 
-    outlook = workload.outlook()
-    assert outlook is not None
-    assert outlook.counts == {PodClass(3): 1, PodClass(2, wishes=Wishes(models=(" t4 ",))): 1}
+    forecast = workload.forecast()
+    assert forecast is not None
+    assert forecast.counts == {PodClass(3): 1, PodClass(2, wishes=Wishes(models=(" t4 ",))): 1}
 
 
 def test_a_correction_counts_no_pod_twice() -> None:
-    """A corrected pod counts once, in the outlook and by its CPU, although its card was written after the binding."""
+    """A corrected pod counts once, in the forecast and by its CPU, although its card was written after the binding."""
     workload = Workload(counts_cpu=True)
     book = Book(workload)
     book.set_node(node(cpu="8"))
     late = pod("a", 3, on="n", cpu="1")
     book.set_pod(late)
-    assert workload.outlook() is None
+    assert workload.forecast() is None
     for _ in range(3):
         book.correct(pod("a", 3, on="n", card=0, cpu="1"))
 
-    outlook = workload.outlook()
-    assert outlook is not None
-    assert dict(outlook.counts) == {PodClass(3, cpu_milli=1000): 1}
+    forecast = workload.forecast()
+    assert forecast is not None
+    assert dict(forecast.counts) == {PodClass(3, cpu_milli=1000): 1}
     assert dict(book.snapshot().free_cpu) == {"n": 7000}
     book.correct(pod("a", 3, cpu="1"))
     assert dict(book.snapshot().free_cpu) == {"n": 8000}

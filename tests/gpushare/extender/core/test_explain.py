@@ -122,7 +122,7 @@ def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
 
 def test_a_card_that_is_not_wished_for_is_named_as_such() -> None:
     """By its UUID, in whatever case it is written; before where the pods of the group are."""
-    asked = Question(Request(2, wishes=Wishes(uuids=frozenset({"gpu-a"}))), home={"free": frozenset({1})})
+    asked = Question(Request(2, wishes=Wishes(uuids=frozenset({"gpu-a"}))), group_cards={"free": frozenset({1})})
     found = explain(asked, CLUSTER, {}, ["free"], 7)
 
     assert found["request"]["priority"] == 7
@@ -131,7 +131,7 @@ def test_a_card_that_is_not_wished_for_is_named_as_such() -> None:
 
 def test_a_card_is_where_the_pods_of_the_group_are() -> None:
     """On their node and on their card."""
-    asked = Question(Request(2), home={"free": frozenset({1})})
+    asked = Question(Request(2), group_cards={"free": frozenset({1})})
 
     assert [card_reason(card, FREE, asked) for card in FREE.devices] == [CARD_OF_OTHERS, ""]
     assert card_reason(FULL.devices[0], FULL, asked) == CARD_OF_OTHERS

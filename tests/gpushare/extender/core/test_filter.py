@@ -215,11 +215,11 @@ def test_remembered_answers_equal_fresh_ones(steps: list[tuple[Any, ...]]) -> No
     """However nodes come, change and go between questions: the same names, the same reasons, the same scores."""
     nodes: dict[str, NodeInfo] = {}
     free_cpu: dict[str, int] = {}
-    outlook: list[Forecast | None] = [None]
-    snapshot, known = Snapshot(nodes, lambda: outlook[0], free_cpu), KnownAnswers(nodes)
+    forecast: list[Forecast | None] = [None]
+    snapshot, known = Snapshot(nodes, lambda: forecast[0], free_cpu), KnownAnswers(nodes)
     for kind, *step in steps:
         if kind == "expect":
-            outlook[0] = step[0]
+            forecast[0] = step[0]
         elif kind == "cpu":
             free_cpu[step[0]] = step[1]
             known.changed(step[0])
@@ -253,7 +253,7 @@ def test_a_request_of_a_group_is_not_remembered() -> None:
 def test_only_so_many_amounts_of_cpu_are_remembered() -> None:
     """The costs of one request, if CPU matters; those that were asked for longest ago go."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])}, most=2)
-    asked = {cpu: Question(Request(1), "fragmentation", outlook=OUTLOOKS[1], cpu_milli=cpu) for cpu in (1, 2, 3)}
+    asked = {cpu: Question(Request(1), "fragmentation", forecast=OUTLOOKS[1], cpu_milli=cpu) for cpu in (1, 2, 3)}
     first = known.costs(asked[1])
     known.costs(asked[2])
     assert known.costs(asked[1]) is first
@@ -290,16 +290,16 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
 
 
 def test_nothing_of_a_former_outlook_is_kept() -> None:
-    """The costs of a former outlook are forgotten for every request, because its figures are of another scale."""
+    """The costs of a former forecast are forgotten for every request, because its figures are of another scale."""
     known = KnownAnswers({"a": node("a", [(9, 0, True, 0)])})
-    outlooks = [Forecast({PodClass(units): 1}) for units in (4, 3)]
-    former = weakref.ref(outlooks[0])
-    while outlooks:
+    forecasts = [Forecast({PodClass(units): 1}) for units in (4, 3)]
+    former = weakref.ref(forecasts[0])
+    while forecasts:
         for units in (1, 2):
-            found = known.costs(Question(Request(units), "fragmentation", outlook=outlooks[0]))
+            found = known.costs(Question(Request(units), "fragmentation", forecast=forecasts[0]))
             assert found == {}
             found["a"] = 1.0
-        del outlooks[0]
+        del forecasts[0]
 
     assert former() is None
 

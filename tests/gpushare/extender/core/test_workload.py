@@ -38,15 +38,15 @@ def come(workload: Workload, units: int, times: int, wishes: Wishes = NONE, *, c
 
 def expected(workload: Workload) -> dict[PodClass, float]:
     """How often each class is expected."""
-    outlook = workload.outlook()
-    assert outlook is not None
-    return dict(outlook.counts)
+    forecast = workload.forecast()
+    assert forecast is not None
+    return dict(forecast.counts)
 
 
 def test_nothing_is_expected_before_anything_came() -> None:
     """No pod is expected before the first one came, and that one is expected immediately."""
     workload = Workload()
-    assert workload.outlook() is None
+    assert workload.forecast() is None
     come(workload, 4, 1)
 
     assert expected(workload) == {PodClass(4, cpu_milli=1000): 1}
@@ -57,25 +57,25 @@ def test_what_is_expected_stays_until_enough_is_new(known: int, enough: int) -> 
     """More than a quarter of all is enough, and no fewer than ten pods."""
     workload = Workload()
     come(workload, 4, known)
-    first = workload.outlook()
+    first = workload.forecast()
     come(workload, 8, enough - 1)
-    assert workload.outlook() is first
+    assert workload.forecast() is first
     come(workload, 8, 1)
 
     assert expected(workload) == {PodClass(4, cpu_milli=1000): known, PodClass(8, cpu_milli=1000): enough}
 
 
 def test_what_is_expected_is_of_some_thousands_of_pods() -> None:
-    """The outlook is worked out seldom, knows the pods that come rarely, and forgets those that come no more."""
+    """The forecast is worked out seldom, knows the pods that come rarely, and forgets those that come no more."""
     workload = Workload()
     come(workload, 3, 10)
-    outlooks: dict[int, Forecast | None] = {}
+    forecasts: dict[int, Forecast | None] = {}
     for _ in range(200):
         come(workload, 4, 99)
         come(workload, 8, 1)
-        outlooks[id(workload.outlook())] = workload.outlook()
+        forecasts[id(workload.forecast())] = workload.forecast()
 
-    assert len(outlooks) < 60
+    assert len(forecasts) < 60
     found = expected(workload)
     assert set(found) == {PodClass(4, cpu_milli=1000), PodClass(8, cpu_milli=1000)}
     assert sum(found.values()) == 5000
@@ -121,7 +121,7 @@ def test_expected_pods_of_a_file_win() -> None:
     workload = Workload(expected=said)
     come(workload, 4, 100)
 
-    assert workload.outlook() is said
+    assert workload.forecast() is said
 
 
 def test_free_cpu_is_allocatable_without_the_pods_requests() -> None:

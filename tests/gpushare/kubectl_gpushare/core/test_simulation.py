@@ -245,7 +245,7 @@ def test_fragmentation_counts_the_cpu_of_every_pod() -> None:
     state = cluster(node(), other, pod("f", 4, "a", 0), policy="fragmentation")
 
     assert state.snapshot().free_cpu["a"] == 6000
-    assert state.snapshot().outlook() is not None
+    assert state.snapshot().forecast() is not None
     question = state.question_of(subject(asked))
     assert question.cpu_milli == 2000
     state.assume("a", subject(asked), question.request, ((0, 4),))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gpushare.extender.core.accepted_state import (
     IGNORED,
     AcceptedState,
+    accept,
     audited,
-    believe,
     booking_of,
     bound_to,
     problem_of,
@@ -36,21 +36,21 @@ def on(card: int, mark: int | None = None) -> Allocation:
     return Allocation(((card, UNITS),), repair=None if mark == card else mark)
 
 
-def cards(belief: AcceptedState | None) -> list[int]:
+def cards(accepted: AcceptedState | None) -> list[int]:
     """Where it is booked."""
-    assert belief is not None
-    assert {units for _, units in belief.booked} == {UNITS}
-    return [card for card, _ in belief.booked]
+    assert accepted is not None
+    assert {units for _, units in accepted.booked} == {UNITS}
+    return [card for card, _ in accepted.booked]
 
 
 def after(*states: Allocation | None, started: int = 99, gap: int = 99) -> AcceptedState:
-    """The belief after these states, of which one is the first started, and one comes after a gap."""
-    belief = bound_to(((0, UNITS),), 0)
+    """The accepted state after these states, of which one is the first started, and one comes after a gap."""
+    accepted = bound_to(((0, UNITS),), 0)
     for at, state in enumerate(states):
-        found = believe(belief, state, is_started=at >= started, has_gap=at == gap)
+        found = accept(accepted, state, is_started=at >= started, has_gap=at == gap)
         assert found is not None
-        belief = found
-    return belief
+        accepted = found
+    return accepted
 
 
 def bound(units: str = "5", phase: str = "Pending", **annotations: str) -> Pod:
@@ -66,11 +66,11 @@ def bound(units: str = "5", phase: str = "Pending", **annotations: str) -> Pod:
 def test_a_booking_has_all_that_counts_of_a_pod() -> None:
     """Its card with all its units, a slot for each container, its group, and what its end would cost."""
     found = Booking("u", "ns", "p", 10, ((1, 10),), 2, "ns/g", Evictable(7, (), (), False, False), card_size=14)
-    belief = AcceptedState(((1, 10),), origin=1, named=((1, 10),), card_size=14)
+    accepted = AcceptedState(((1, 10),), origin=1, named=((1, 10),), card_size=14)
 
-    assert booking_of(bound(GROUP="g")) == (found, belief, None)
-    running = booking_of(bound(GROUP="g", phase="Running"), belief, has_gap=False)
-    assert running == (found, replace(belief, is_started=True), None)
+    assert booking_of(bound(GROUP="g")) == (found, accepted, None)
+    running = booking_of(bound(GROUP="g", phase="Running"), accepted, has_gap=False)
+    assert running == (found, replace(accepted, is_started=True), None)
 
 
 def test_a_pod_of_one_unit_is_booked() -> None:
@@ -89,9 +89,9 @@ def test_an_unreadable_amount_books_nothing() -> None:
         None,
         "'1.5' is not a whole, non-negative number of units",
     )
-    nothing, belief, problem = booking_of(bound("0"), bound_to(((1, 10),), 14))
+    nothing, accepted, problem = booking_of(bound("0"), bound_to(((1, 10),), 14))
     assert (nothing, problem) == (Booking("u", "ns", "p", 0, (), 0, "", FIXED, 14), None)
-    assert belief == bound_to(((1, 10),), 14)
+    assert accepted == bound_to(((1, 10),), 14)
 
 
 def test_a_change_that_is_not_believed_is_a_problem() -> None:
@@ -110,28 +110,28 @@ def test_a_belief_keeps_the_start_and_the_size() -> None:
     """A pod that has been started stays so, whatever is shown later; the size of its card is that of the Binding."""
     sized = bound_to(((0, UNITS),), 14)
     for named in (None, on(0), on(1)):
-        found = believe(replace(sized, is_started=True), named, is_started=False, has_gap=False)
+        found = accept(replace(sized, is_started=True), named, is_started=False, has_gap=False)
         assert found is not None
         assert (found.is_started, found.card_size) == (True, 14)
-    assert believe(sized, None, is_started=True, has_gap=False) == replace(sized, is_started=True)
-    first = believe(None, replace(on(1), device_units=14), is_started=True, has_gap=False)
+    assert accept(sized, None, is_started=True, has_gap=False) == replace(sized, is_started=True)
+    first = accept(None, replace(on(1), device_units=14), is_started=True, has_gap=False)
     assert first == AcceptedState(((1, UNITS),), origin=1, is_started=True, named=((1, UNITS),), card_size=14)
 
 
 def test_one_card_has_what_the_pod_asks_for() -> None:
     """The pod was resized in place; the amounts of several cards are the annotation's."""
-    resized = believe(bound_to(((0, 2),), 0), on(0), is_started=True, has_gap=False)
+    resized = accept(bound_to(((0, 2),), 0), on(0), is_started=True, has_gap=False)
     assert resized is not None
     assert resized.booked == ((0, UNITS),)
-    several = believe(bound_to(MANY.shares, 0), on(1), is_started=True, has_gap=True)
+    several = accept(bound_to(MANY.shares, 0), on(1), is_started=True, has_gap=True)
     assert several is not None
     assert several.booked == MANY.shares
 
 
 def test_the_first_valid_allocation_counts() -> None:
     """A pod without one has no card."""
-    assert believe(None, None, is_started=True, has_gap=True) is None
-    assert cards(believe(None, on(1, 2), is_started=False, has_gap=True)) == [1, 2]
+    assert accept(None, None, is_started=True, has_gap=True) is None
+    assert cards(accept(None, on(1, 2), is_started=False, has_gap=True)) == [1, 2]
 
 
 def test_a_repair_is_followed() -> None:
@@ -152,39 +152,39 @@ def test_a_mark_ends_after_the_start() -> None:
 @pytest.mark.parametrize("started", [0, 99], ids=["started", "not started"])
 def test_what_is_no_repair_changes_nothing(state: Allocation | None, started: int) -> None:
     """The pod stays on the card of its bind, and the reason names the annotation that was not believed."""
-    belief = after(on(0), state, started=started)
+    accepted = after(on(0), state, started=started)
 
-    assert cards(belief) == [0]
-    assert "stays booked on card 0" in (problem_of(belief, state, None) or "")
+    assert cards(accepted) == [0]
+    assert "stays booked on card 0" in (problem_of(accepted, state, None) or "")
 
 
 def test_an_end_that_was_missed_books_both() -> None:
     """After a gap, or in the first started state, the card may be a repair's; a second one is not."""
-    for belief in (after(on(1), gap=0), after(on(1), started=0)):
-        assert cards(belief) == [0, 1]
-        assert "until that is certain" in (problem_of(belief, on(1), None) or "")
+    for accepted in (after(on(1), gap=0), after(on(1), started=0)):
+        assert cards(accepted) == [0, 1]
+        assert "until that is certain" in (problem_of(accepted, on(1), None) or "")
     assert cards(after(on(1), on(2), gap=1, started=1)) == [0, 2]
     assert cards(after(on(1), on(2), gap=0, started=1)) == [0, 1]
 
 
 def test_the_card_of_the_binding_is_not_forgotten() -> None:
     """The author invents a whole repair; the plugin then writes back what was bound."""
-    belief = after(on(0, 1), on(1, 0), on(1), on(1), on(0), started=3)
+    accepted = after(on(0, 1), on(1, 0), on(1), on(1), on(0), started=3)
 
-    assert cards(belief) == [0, 1]
-    assert cards(audited(audited(belief))) == [0]
+    assert cards(accepted) == [0, 1]
+    assert cards(audited(audited(accepted))) == [0]
 
 
 def test_a_dispute_ends_after_two_audits() -> None:
     """In favour of the value that stood all the time; a write in between starts the count again."""
-    belief = after(on(1), started=0)
-    assert cards(audited(belief)) == [0, 1]
-    assert cards(audited(audited(belief))) == [1]
-    again = believe(audited(belief), on(0), is_started=True, has_gap=False)
+    accepted = after(on(1), started=0)
+    assert cards(audited(accepted)) == [0, 1]
+    assert cards(audited(audited(accepted))) == [1]
+    again = accept(audited(accepted), on(0), is_started=True, has_gap=False)
     assert again is not None
     assert cards(audited(again)) == [0, 1]
     assert cards(audited(audited(again))) == [0]
-    elsewhere = believe(belief, on(3), is_started=True, has_gap=False)
+    elsewhere = accept(accepted, on(3), is_started=True, has_gap=False)
     assert elsewhere is not None
     assert cards(audited(audited(elsewhere))) == [0, 1]
     assert audited(after(on(0))) == after(on(0))
@@ -194,30 +194,30 @@ def test_a_dispute_ends_after_two_audits() -> None:
 def test_a_settled_dispute_leaves_nothing_behind(mark: int | None, left: int | None) -> None:
     """The card that was found named is the pod's, and another repair that is under way goes on."""
     named = ((1, UNITS),)
-    disputed = AcceptedState(((0, UNITS),), mark, frozenset({1}), origin=0, named=named, card_size=14)
+    in_conflict = AcceptedState(((0, UNITS),), mark, frozenset({1}), origin=0, named=named, card_size=14)
 
-    assert audited(disputed) == replace(disputed, audits=1)
-    assert audited(audited(disputed)) == AcceptedState(named, left, origin=0, named=named, card_size=14)
+    assert audited(in_conflict) == replace(in_conflict, audits=1)
+    assert audited(audited(in_conflict)) == AcceptedState(named, left, origin=0, named=named, card_size=14)
 
 
 def test_the_end_of_a_repair_ends_the_dispute_over_its_card() -> None:
-    """Another card that is in dispute stays so."""
+    """Another card that is in conflict stays so."""
     marked = AcceptedState(((0, UNITS),), 1, frozenset({1, 2}), origin=0, named=((0, UNITS),))
-    ended = believe(marked, on(1), is_started=False, has_gap=False)
+    ended = accept(marked, on(1), is_started=False, has_gap=False)
 
     assert ended == AcceptedState(((1, UNITS),), None, frozenset({2}), origin=0, named=((1, UNITS),))
 
 
 def test_a_step_after_the_start_is_in_dispute() -> None:
-    """A step after the start is in dispute for a pod that had its mark when the extender started."""
-    belief = after(on(0, 1), on(0, 1), on(1, 0), started=1)
+    """A step after the start is in conflict for a pod that had its mark when the extender started."""
+    accepted = after(on(0, 1), on(0, 1), on(1, 0), started=1)
 
-    assert cards(belief) == [0, 1]
-    assert cards(audited(audited(belief))) == [1]
+    assert cards(accepted) == [0, 1]
+    assert cards(audited(audited(accepted))) == [1]
 
 
 @pytest.mark.parametrize(
-    ("belief", "named", "problem"),
+    ("accepted", "named", "problem"),
     [
         (after(on(0)), on(0), None),
         (after(on(0)), None, "they name no card any more (removed); the pod stays booked on card 0"),
@@ -246,11 +246,11 @@ def test_a_step_after_the_start_is_in_dispute() -> None:
     ],
 )
 def test_a_problem_says_what_is_booked_instead(
-    belief: AcceptedState, named: Allocation | None, problem: str | None
+    accepted: AcceptedState, named: Allocation | None, problem: str | None
 ) -> None:
     """For a person: what the annotations say now, and where the pod stays. A change that is believed is no problem."""
-    assert problem_of(belief, named, None) == problem
-    assert "(unreadable)" in (problem_of(belief, None, "unreadable") or "")
+    assert problem_of(accepted, named, None) == problem
+    assert "(unreadable)" in (problem_of(accepted, None, "unreadable") or "")
 
 
 @given(st.lists(st.tuples(NAMED, st.booleans(), st.booleans()), max_size=8), NAMED, st.booleans())
@@ -258,33 +258,33 @@ def test_the_same_state_again_changes_nothing(
     states: list[tuple[Allocation | None, bool, bool]], last: Allocation | None, is_started: bool
 ) -> None:
     """The audit finds in its list what the watch has reported, so both must agree."""
-    belief: AcceptedState | None = None
+    accepted: AcceptedState | None = None
     for named, started, gap in states:
-        belief = believe(belief, named, is_started=started, has_gap=gap)
-    once = believe(belief, last, is_started=is_started, has_gap=True)
+        accepted = accept(accepted, named, is_started=started, has_gap=gap)
+    once = accept(accepted, last, is_started=is_started, has_gap=True)
 
-    assert believe(once, last, is_started=is_started, has_gap=False) == once
+    assert accept(once, last, is_started=is_started, has_gap=False) == once
 
 
 @given(st.lists(st.tuples(NAMED, st.booleans()), max_size=10))
 def test_a_started_pod_stays_on_its_card(states: list[tuple[Allocation | None, bool]]) -> None:
     """Whatever its author writes: the card is never free, and at most the one of the Binding is booked besides."""
-    belief = after(on(0), started=0)
+    accepted = after(on(0), started=0)
     for named, gap in states:
-        found = believe(belief, named, is_started=True, has_gap=gap)
+        found = accept(accepted, named, is_started=True, has_gap=gap)
         assert found is not None
-        belief = found
+        accepted = found
 
-        assert cards(belief) == [0]
+        assert cards(accepted) == [0]
 
 
 @given(st.lists(st.tuples(NAMED, st.booleans(), st.booleans()), max_size=10))
 def test_a_pod_is_booked_on_few_cards(states: list[tuple[Allocation | None, bool, bool]]) -> None:
     """However many its author names."""
-    belief = bound_to(((0, UNITS),), 0)
+    accepted = bound_to(((0, UNITS),), 0)
     for named, started, gap in states:
-        found = believe(belief, named, is_started=started, has_gap=gap)
+        found = accept(accepted, named, is_started=started, has_gap=gap)
         assert found is not None
-        belief = found
+        accepted = found
 
-        assert 1 <= len(cards(belief)) <= 4
+        assert 1 <= len(cards(accepted)) <= 4

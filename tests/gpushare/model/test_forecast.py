@@ -119,7 +119,7 @@ def test_rare_classes_are_left_out() -> None:
 
 
 def test_only_so_many_states_are_kept() -> None:
-    """The outlook keeps a limited number of states. Beyond it all is worked out again, with the same result."""
+    """The forecast keeps a limited number of states. Beyond it all is worked out again, with the same result."""
     expected = Forecast(whole(4000).counts, most_known=2)
     first = [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)]
 
