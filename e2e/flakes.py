@@ -25,8 +25,8 @@ import pytest
 
 from clusters.controlplane.binaries import cache_folder
 from clusters.processes.tied import tied
+from e2e.reference.faulty_implementations import outcomes_of
 from e2e.report.sources import commit_number, state
-from e2e.rivals.saboteurs import outcomes_of
 
 ROOT: Final = Path(__file__).parents[1]
 _HELP: Final = (

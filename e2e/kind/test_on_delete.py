@@ -61,7 +61,7 @@ Path(os.environ["KUBECONFIG"]).write_text(yaml.safe_dump({
 }))
 sys.path.insert(0, "/opt/simulated-nvml/site")
 from fake_nvml.main import main
-plugin = [sys.executable, "-m", "e2e.rivals.rival_plugin", "--dialect", "original", "-logtostderr"]
+plugin = [sys.executable, "-m", "e2e.reference.reference_plugin", "--dialect", "original", "-logtostderr"]
 sys.exit(main(["exec", "--", *plugin]))
 """
 

@@ -12,9 +12,9 @@ from e2e.observer import OwnCluster, observing
 
 @pytest.mark.usefixtures("docker_environment")
 async def test_programs_of_others_share_a_real_kubelets_cards(own: OwnCluster) -> None:
-    """The rival's extender and plugin are processes of this machine; pods get their card, also after both were killed."""
+    """The reference extender and plugin are processes of this machine; pods get their card, also after both were killed."""
     async with (
-        own([NodeSpec("one", "t4x1")], load_target("rival")) as cluster,
+        own([NodeSpec("one", "t4x1")], load_target("reference")) as cluster,
         observing(cluster, "others") as observer,
     ):
         await observer.run(gpu_pod("before", 1))

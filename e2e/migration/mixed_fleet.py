@@ -1,6 +1,6 @@
 """A cluster on which each program is changed alone: the extender, and the plugin of each node, to the original's and to ours.
 
-The original's are the stand-ins of ``e2e.rivals``. Its plugin has our account, with our role and policies: ours are installed
+The original's are the stand-ins of ``e2e.reference``. Its plugin has our account, with our role and policies: ours are installed
 under the original's names, so between the first node and the last it runs with them. Its extender has its own, wider role.
 """
 
@@ -25,7 +25,7 @@ from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target, load_target
 from e2e import commands, spec
 from e2e.observer import Observer
-from e2e.rivals import rival_faults
+from e2e.reference import reference_faults
 from e2e.site.node_cards import described
 
 # Defects by which the original's extender over-books cards by itself, whatever runs beside it: it frees memory when a pod begins to
@@ -104,7 +104,7 @@ def _originals(target: Target) -> Target:
     """Its extender without races; its plugin with a folder of its own, so that it needs no root, and with the account of ours."""
     original = load_target("original-dialect")
     words, plugin = original.extender.argv, original.device_plugin
-    faults = [one for one in sorted(rival_faults.dialect(rival_faults.EXTENDER)) if not one.startswith(_RACES)]
+    faults = [one for one in sorted(reference_faults.dialect(reference_faults.EXTENDER)) if not one.startswith(_RACES)]
     spelt = (*words[: words.index("--dialect")], *(f"--fault={one}" for one in faults))
     extender = replace(original.extender, argv=spelt)
     folder = ("--folder", "{device_plugin_path}")

@@ -45,16 +45,21 @@ HOSTILE: Final = "<script src=//evil>&\"'\x00\x1b[31m\ud800</pre>]]>|`"
 # The same, with a mark for each character that no document may have.
 SHOWN: Final = "<script src=//evil>&\"'\ufffd\ufffd[31m\ufffd</pre>]]>|`"
 EVIDENCE: Final = Evidence("[1]", "no", "-[1]", ("POST /bind\n{}\n-> 500 no",), {"extender": "I was here"}, "pytest x")
-OURS, RIVAL = Column("gpushare", "embedded", "v1.36.3", "2026-01-02T03:04:05Z"), Column("rival", "embedded", "", "d")
+OURS, REFERENCE = (
+    Column("gpushare", "embedded", "v1.36.3", "2026-01-02T03:04:05Z"),
+    Column("reference", "embedded", "", "d"),
+)
 TABLE: Final = Table(
     "0123456789ab",
-    {one.name: one for one in (OURS, RIVAL)},
+    {one.name: one for one in (OURS, REFERENCE)},
     {
-        "e2e/a.py::test_one": Case(("DP-001",), {OURS.name: PASSED, RIVAL.name: PASSED}, "It serves."),
+        "e2e/a.py::test_one": Case(("DP-001",), {OURS.name: PASSED, REFERENCE.name: PASSED}, "It serves."),
         "e2e/a.py::test_two[x]": Case(
-            ("DP-001", "D01"), {OURS.name: PASSED, RIVAL.name: Verdict("failed", "broke", 1.5, EVIDENCE)}, "It counts."
+            ("DP-001", "D01"),
+            {OURS.name: PASSED, REFERENCE.name: Verdict("failed", "broke", 1.5, EVIDENCE)},
+            "It counts.",
         ),
-        "e2e/b.py::test_three": Case(("DP-002",), {RIVAL.name: Verdict("not applicable", "no slots")}),
+        "e2e/b.py::test_three": Case(("DP-002",), {REFERENCE.name: Verdict("not applicable", "no slots")}),
         "e2e/b.py::test_four": Case((), {OURS.name: Verdict("error", "OSError: gone", 0, Evidence())}),
     },
 )
@@ -316,7 +321,7 @@ def test_a_report_of_any_texts_is_whole(tmp_path: Path, found: Table) -> None:
             TABLE,
             # Verdicts, the evidence of a failure, promises, cases, and ids that no case was about.
             "gpushare on embedded: unknown (2 passed, 1 error|fail (1 passed, 1 failed, 1 not applicable; first test_two[x]"
-            "|e2e/a.py::test_two[x] (rival on embedded)|It counts.|D01 (defect): it swaps|[1]|-[1]|-> 500 no"
+            "|e2e/a.py::test_two[x] (reference on embedded)|It counts.|D01 (defect): it swaps|[1]|-[1]|-> 500 no"
             "|log of extender|I was here|pytest x|defects of the original|fail: 1 of 2 failed by D01|unknown: not run"
             "|needs slots|no slots|No case of these runs is about DP-003.|v1.36.3",
         ),
@@ -396,7 +401,7 @@ def of(column: Column) -> Table:
         (of(OURS), of(OURS), ["all 6 verdicts are equal"]),
         (
             of(OURS),
-            of(RIVAL),
+            of(REFERENCE),
             [
                 "differs: DP-001 on embedded: A pass, B fail (1 of 2 failed by D01)",
                 "differs: e2e/b.py::test_four on embedded: A error (OSError: gone), B not run",
@@ -427,14 +432,14 @@ def test_verdicts_that_differ_are_named_with_reasons(first: Table, second: Table
 
 def test_reports_are_compared_and_joined_by_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 0 for equal verdicts, 3 for others, 1 for what is no report or of another kind; runs become one page."""
-    tables = {"ours": of(OURS), "rival": of(RIVAL), "one": VALIDATION, "bad": changed(findings=(ERROR,))}
+    tables = {"ours": of(OURS), "reference": of(REFERENCE), "one": VALIDATION, "bad": changed(findings=(ERROR,))}
     paths = {name: str(write(tmp_path / name, found, PROMISES)[0]) for name, found in tables.items()}
 
-    assert main(["compare", paths["ours"], paths["rival"]]) == 3
+    assert main(["compare", paths["ours"], paths["reference"]]) == 3
     assert main(["compare", paths["one"], paths["one"]]) == 0
     assert main(["compare", paths["one"], paths["bad"]]) == 3
     assert main(["compare", paths["one"], paths["ours"]]) == 1
-    assert main(["report", paths["ours"], paths["rival"], "--into", str(tmp_path / "both")]) == 0
+    assert main(["report", paths["ours"], paths["reference"], "--into", str(tmp_path / "both")]) == 0
     assert from_json((tmp_path / "both" / "verdicts.json").read_text()).columns == TABLE.columns
     assert main(["report", paths["one"], "--into", str(tmp_path / "again")]) == 0
     assert (tmp_path / "again" / "site_report.html").read_text() == to_html(VALIDATION, PROMISES)

@@ -1,4 +1,4 @@
-"""An extender by other hands: ``python -m e2e.rivals.rival_extender --listen PORT``, KUBECONFIG in the environment."""
+"""An extender by other hands: ``python -m e2e.reference.reference_extender --listen PORT``, KUBECONFIG in the environment."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from e2e.rivals import rival_faults
-from e2e.rivals.rival_answers import Question, errors, filtered, gpu_nodes, inspected, scores
-from e2e.rivals.rival_api import Api
-from e2e.rivals.rival_binding import Binder
-from e2e.rivals.rival_book import Book, bans
-from e2e.rivals.rival_pods import Faults, Object, is_over
+from e2e.reference import reference_faults
+from e2e.reference.reference_answers import Question, errors, filtered, gpu_nodes, inspected, scores
+from e2e.reference.reference_api import Api
+from e2e.reference.reference_binding import Binder
+from e2e.reference.reference_book import Book, bans
+from e2e.reference.reference_pods import Faults, Object, is_over
 
-_LOG: Final = logging.getLogger("rival.extender")
+_LOG: Final = logging.getLogger("reference implementation.extender")
 _ROOT: Final = "/gpushare-scheduler"
 _BAN: Final = "unhealthy-gpu-"
 # Late enough that a scheduler has asked before.
@@ -155,7 +155,7 @@ class Routes:
 
     async def version(self, _: web.Request) -> web.Response:
         """Some text."""
-        return web.Response(text="0.1.0" if "original-texts" in self._faults else "a rival")
+        return web.Response(text="0.1.0" if "original-texts" in self._faults else "a reference implementation")
 
     async def filter(self, request: web.Request) -> web.Response:
         """Which nodes have a card with room?"""
@@ -221,10 +221,10 @@ def main() -> None:
     # The original's flags for its log.
     parser.add_argument("-logtostderr", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", default="0", help=argparse.SUPPRESS)
-    rival_faults.add_flags(parser, "extender")
+    reference_faults.add_flags(parser, "extender")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
-    faults = rival_faults.chosen(arguments, os.environ, "extender")
+    faults = reference_faults.chosen(arguments, os.environ, "extender")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     port = arguments.listen or int(os.environ["PORT"])

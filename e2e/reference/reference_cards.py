@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pynvml
 
-from e2e.rivals.rival_pods import Faults
+from e2e.reference.reference_pods import Faults
 
-_LOG: Final = logging.getLogger("rival.cards")
+_LOG: Final = logging.getLogger("reference implementation.cards")
 # Xids by which an application harms itself alone.
 _HARMLESS: Final = frozenset({13, 31, 43, 45, 68, 109})
 _WAIT_MS: Final = 300
@@ -145,5 +145,5 @@ def _text(value: str | bytes) -> str:
 
 
 def note(cards: Sequence[Card], unhealthy: Sequence[str]) -> str:
-    """The rivals' annotation of a node: units of each card, those of an unhealthy one with "!" behind."""
+    """The reference implementations' annotation of a node: units of each card, those of an unhealthy one with "!" behind."""
     return " ".join(f"{card.units}{'!' if card.uuid in unhealthy else ''}" for card in cards)

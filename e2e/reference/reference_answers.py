@@ -1,12 +1,12 @@
-"""The rival extender's answers to a filter, a prioritize and an inspect. No I/O."""
+"""The reference implementation extender's answers to a filter, a prioritize and an inspect. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from e2e.rivals.rival_book import Book, Card
-from e2e.rivals.rival_pods import Faults, Object, units
+from e2e.reference.reference_book import Book, Card
+from e2e.reference.reference_pods import Faults, Object, units
 
 _FULL: Final = "each card is too full at present"
 _SMALL: Final = "no card is that big"

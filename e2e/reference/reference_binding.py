@@ -1,4 +1,4 @@
-"""The rival extender's bind: the card is chosen and booked in memory, then one request writes node and card together."""
+"""The reference extender's bind: the card is chosen and booked in memory, then one request writes node and card together."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from e2e.rivals.rival_api import STRATEGIC, Api, RefusedError, pod_path
-from e2e.rivals.rival_book import Book, Card
-from e2e.rivals.rival_pods import (
+from e2e.reference.reference_api import STRATEGIC, Api, RefusedError, pod_path
+from e2e.reference.reference_book import Book, Card
+from e2e.reference.reference_pods import (
     ASSIGNED,
     ASSUMED_AT,
     CARD_UNITS,
@@ -23,7 +23,7 @@ from e2e.rivals.rival_pods import (
     units,
 )
 
-_LOG: Final = logging.getLogger("rival.bind")
+_LOG: Final = logging.getLogger("reference implementation.bind")
 _NOT_FOUND: Final = 404
 
 

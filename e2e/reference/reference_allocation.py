@@ -1,4 +1,4 @@
-"""The rival plugin's answers: which pod an Allocate is for, the variables of its container, and the check of its owner."""
+"""The reference plugin's answers: which pod an Allocate is for, the variables of its container, and the check of its owner."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 
 import grpc.aio
 
-from e2e.rivals.rival_api import Api
-from e2e.rivals.rival_cards import Cards
-from e2e.rivals.rival_ledger import Grant, Key, Ledger, Turn
-from e2e.rivals.rival_pods import (
+from e2e.reference.reference_api import Api
+from e2e.reference.reference_cards import Cards
+from e2e.reference.reference_ledger import Grant, Key, Ledger, Turn
+from e2e.reference.reference_pods import (
     ASSIGNED,
     ASSUMED_AT,
     CARD_UNITS,
@@ -26,9 +26,9 @@ from e2e.rivals.rival_pods import (
     shares,
     units,
 )
-from e2e.rivals.rival_records import Records
+from e2e.reference.reference_records import Records
 
-_LOG: Final = logging.getLogger("rival.allocation")
+_LOG: Final = logging.getLogger("reference implementation.allocation")
 _VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 _NO_ISOLATION: Final = "cgpu.disable.isolation"
 # From this minor on a kubelet names each id in the status of its pod, with this much beside it; etcd takes 1.5 MiB.

@@ -1,4 +1,4 @@
-"""The original's tables by other hands: ``python -m e2e.rivals.rival_inspect [-d] [NODE]``, KUBECONFIG in the environment."""
+"""The original's tables: ``python -m e2e.reference.reference_inspect [-d] [NODE]``, KUBECONFIG in the environment."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Final
 
 import aiohttp
 
-from e2e.rivals import rival_faults
-from e2e.rivals.rival_api import Api, RefusedError
-from e2e.rivals.rival_pods import Faults, Object, card_sizes, full_name, is_over, node_of, shares, units
+from e2e.reference import reference_faults
+from e2e.reference.reference_api import Api, RefusedError
+from e2e.reference.reference_pods import Faults, Object, card_sizes, full_name, is_over, node_of, shares, units
 
 _PENDING: Final = -1
 _GAP: Final = 2
@@ -175,9 +175,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-d", action="store_true", help="a line for each pod")
     parser.add_argument("node", nargs="?", default="")
-    rival_faults.add_flags(parser, "inspect")
+    reference_faults.add_flags(parser, "inspect")
     arguments = parser.parse_args()
-    faults = rival_faults.chosen(arguments, os.environ, "inspect")
+    faults = reference_faults.chosen(arguments, os.environ, "inspect")
     try:
         table = asyncio.run(_table(arguments.node, Path(os.environ["KUBECONFIG"]), faults))
     except (RefusedError, aiohttp.ClientError, OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The faults by which an honest rival becomes a saboteur, and the dialect of the original as a set of them."""
+"""The faults that make an honest reference implementation a faulty one, and the dialect of the original as a set of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 # Comma-separated, each ``PROGRAM/FAULT``: all programs of a play get the variable, and two may know one fault.
-VARIABLE: Final = "RIVAL_FAULTS"
+VARIABLE: Final = "REFERENCE_FAULTS"
 ORIGINAL: Final = "original"
 
 EXTENDER: Final = frozenset({

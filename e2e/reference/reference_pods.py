@@ -1,4 +1,4 @@
-"""A pod as the rivals see it: amounts, cards and ends. Pure; the names are the contract's."""
+"""A pod as the reference implementations see it: amounts, cards and ends. Pure; the names are the contract's."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CARD_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"
 ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ASSUMED_AT: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
 SEVERAL: Final = "scheduler.framework.gpushare.allocation"
-# The rivals' own, on nodes: the units of each card in order, those of an unhealthy one with "!" behind.
-CARDS: Final = "rival.example/card-units"
+# The reference implementations' own, on nodes: the units of each card in order, those of an unhealthy one with "!" behind.
+CARDS: Final = "reference implementation.example/card-units"
 _SUFFIXES: Final = {"k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
@@ -98,7 +98,7 @@ def full_name(pod: Mapping[str, Any]) -> str:
 
 
 def card_sizes(node: Mapping[str, Any], faults: Faults = frozenset()) -> list[tuple[int, bool]]:
-    """Units and health of each card: by the rivals' annotation while it agrees with the totals, else all of one size."""
+    """Units and health of each card: by the reference plugin's annotation while it agrees with the totals, else all of one size."""
     capacity = (node.get("status") or {}).get("capacity") or {}
     try:
         total, count = whole(capacity.get(MEMORY, 0)), whole(capacity.get(COUNT, 0))

@@ -1,4 +1,4 @@
-"""A device plugin by other hands: ``python -m e2e.rivals.rival_plugin --folder … --resources … --me NODE``."""
+"""A device plugin by other hands: ``python -m e2e.reference.reference_plugin --folder … --resources … --me NODE``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ import grpc.aio
 
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
-from e2e.rivals import rival_faults
-from e2e.rivals.rival_allocation import Allocation
-from e2e.rivals.rival_api import STRATEGIC, Api, RefusedError
-from e2e.rivals.rival_cards import Cards, note
-from e2e.rivals.rival_ledger import Ledger
-from e2e.rivals.rival_pods import CARDS, COUNT, MEMORY, Faults
-from e2e.rivals.rival_records import Records
+from e2e.reference import reference_faults
+from e2e.reference.reference_allocation import Allocation
+from e2e.reference.reference_api import STRATEGIC, Api, RefusedError
+from e2e.reference.reference_cards import Cards, note
+from e2e.reference.reference_ledger import Ledger
+from e2e.reference.reference_pods import CARDS, COUNT, MEMORY, Faults
+from e2e.reference.reference_records import Records
 
-_LOG: Final = logging.getLogger("rival.plugin")
+_LOG: Final = logging.getLogger("reference implementation.plugin")
 SOCKET: Final = "aliyungpushare.sock"
 _ORIGINAL_FOLDER: Final = "/var/lib/kubelet/device-plugins"
 _OPTIONS: Final = [
@@ -244,10 +244,10 @@ def main() -> None:
     for flag in ("--logtostderr", "--health-check", "--mps", "--query-kubelet"):
         parser.add_argument(flag, f"-{flag.lstrip('-')}", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", help=argparse.SUPPRESS)
-    rival_faults.add_flags(parser, "device_plugin")
+    reference_faults.add_flags(parser, "device_plugin")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
-    faults = rival_faults.chosen(arguments, os.environ, "device_plugin")
+    faults = reference_faults.chosen(arguments, os.environ, "device_plugin")
     if arguments.health_check == "true":
         faults -= {"d09-no-health"}
     sys.exit(asyncio.run(_run(arguments, faults)))

@@ -1,4 +1,4 @@
-"""The API server as the rivals ask it: a kubeconfig, JSON over aiohttp, and a watch that starts again."""
+"""The API server as the reference implementations ask it: a kubeconfig, JSON over aiohttp, and a watch that starts again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any, Final
 import aiohttp
 import yaml
 
-from e2e.rivals.rival_pods import Object
+from e2e.reference.reference_pods import Object
 
-_LOG: Final = logging.getLogger("rival.api")
+_LOG: Final = logging.getLogger("reference implementation.api")
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
 _WATCH_SECONDS: Final = 240

@@ -11,7 +11,7 @@ import grpc.aio
 
 from clusters.kubelet.proto import podresources_pb2 as pr
 from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
-from e2e.rivals.rival_pods import MEMORY, Faults
+from e2e.reference.reference_pods import MEMORY, Faults
 
 _TRIES: Final = 50
 _PAUSE_SECONDS: Final = 0.1

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from e2e.rivals.rival_pods import (
+from e2e.reference.reference_pods import (
     ASSIGNED,
     ASSUMED_AT,
     INDEX,

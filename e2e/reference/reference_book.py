@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from e2e.rivals.rival_pods import COUNT, UNITS, Faults, Object, card_sizes, is_over, node_of, shares, whole
+from e2e.reference.reference_pods import COUNT, UNITS, Faults, Object, card_sizes, is_over, node_of, shares, whole
 
 _WORD: Final = 1 << 64
 

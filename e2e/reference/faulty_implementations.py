@@ -1,6 +1,6 @@
-"""``python -m e2e saboteurs``: each wrong program plays the case that must catch it, in a run of its own on the embedded cluster.
+"""``python -m e2e faulty``: each wrong program plays the case that must catch it, in a run of its own on the embedded cluster.
 
-A saboteur is caught if its case fails; a case that has an error before it can judge, or is skipped, has caught nothing.
+A faulty implementation is caught if its case fails; one that has an error before it can judge, or is skipped, has caught nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import msgspec
 
 from clusters.provider import ClusterError, read_yaml
 from e2e import commands
-from e2e.rivals import rival_faults
+from e2e.reference import reference_faults
 
 ROOT: Final = Path(__file__).parents[2]
-TABLE: Final = Path(__file__).with_name("saboteurs.yaml")
-TARGET: Final = "rival"
+TABLE: Final = Path(__file__).with_name("faulty_implementations.yaml")
+TARGET: Final = "reference"
 # Where the other must-cases are.
 FOLDERS: Final = ("e2e/extender", "e2e/device_plugin", "e2e/scenarios", "e2e/conformance", "e2e/inspect")
 # The verdict on the whole cluster, which any wrong program may spoil.
@@ -31,11 +31,11 @@ WHOLE: Final = "e2e/whole_cluster.py::whole_cluster"
 _HELP: Final = "play the wrong programs by which the suite is judged; each must be caught by its case"
 
 
-class Saboteur(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FaultyImplementation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One wrong program, and the case that must catch it."""
 
     name: str
-    lie: str
+    wrong: str
     program: Literal["extender", "device_plugin", "inspect"]
     case: str
     faults: tuple[str, ...] = ()
@@ -53,14 +53,14 @@ class Saboteur(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return ",".join(f"{self.program}/{hook}" for hook in self.hooks)
 
 
-def load() -> list[Saboteur]:
+def load() -> list[FaultyImplementation]:
     """All of them. Raises ClusterError."""
-    return read_yaml(TABLE, list[Saboteur], "a list of saboteurs")
+    return read_yaml(TABLE, list[FaultyImplementation], "a list of faulty implementations")
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The verb ``saboteurs``."""
-    parser = verbs.add_parser("saboteurs", help=_HELP, description=_HELP)
+    """The verb ``faulty``."""
+    parser = verbs.add_parser("faulty", help=_HELP, description=_HELP)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all)")
     parser.add_argument(
         "--all-cases",
@@ -73,14 +73,14 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.set_defaults(run=_run)
 
 
-async def play(saboteur: Saboteur, *, all_cases: bool = False) -> str:
-    """The fault of the judge; "" if the saboteur was caught, and by no unrelated case."""
+async def play(faulty: FaultyImplementation, *, all_cases: bool = False) -> str:
+    """The fault of the judge; "" if the faulty implementation was caught, and by no unrelated case."""
     # One failure of its case is enough.
-    outcomes, output = await _outcomes(saboteur, (*FOLDERS, "--quick") if all_cases else (saboteur.case, "--exitfirst"))
-    own = {name: outcome for name, outcome in outcomes.items() if is_of(name, saboteur.case)}
+    outcomes, output = await _outcomes(faulty, (*FOLDERS, "--quick") if all_cases else (faulty.case, "--exitfirst"))
+    own = {name: outcome for name, outcome in outcomes.items() if is_of(name, faulty.case)}
     if "failed" not in own.values():
-        return f"not caught: {saboteur.case} {', '.join(sorted(set(own.values()))) or 'is not there'}\n{output}"
-    related = {one.partition("[")[0] for one in (saboteur.case, *saboteur.also, WHOLE)}
+        return f"not caught: {faulty.case} {', '.join(sorted(set(own.values()))) or 'is not there'}\n{output}"
+    related = {one.partition("[")[0] for one in (faulty.case, *faulty.also, WHOLE)}
     others = [name for name, outcome in outcomes.items() if outcome in ("failed", "error")]
     unrelated = [name for name in others if name.partition("[")[0] not in related]
     return f"caught by unrelated cases, too: {', '.join(unrelated)}" if unrelated else ""
@@ -106,13 +106,13 @@ def outcomes_of(junit: str) -> dict[str, str]:
 _OUTCOMES: Final = {"failure": "failed", "error": "error", "skipped": "skipped"}
 
 
-async def _outcomes(saboteur: Saboteur, words: Sequence[str]) -> tuple[dict[str, str], str]:
+async def _outcomes(faulty: FaultyImplementation, words: Sequence[str]) -> tuple[dict[str, str], str]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         argv = [sys.executable, "-m", "pytest", *words, "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-        # Its verdicts are not the honest rival's.
+        # Its verdicts are not the honest reference implementation's.
         argv += [f"--verdicts={folder}", f"--target={TARGET}", "--cluster=embedded"]
-        variables = {rival_faults.VARIABLE: saboteur.variable, "PYTHONPATH": str(ROOT)}
+        variables = {reference_faults.VARIABLE: faulty.variable, "PYTHONPATH": str(ROOT)}
         ended = await commands.run(*argv, folder=ROOT, variables=variables)
         text = report.read_text(encoding="utf-8") if report.exists() else "<none/>"
     return outcomes_of(text), "\n".join(ended.said.splitlines()[-20:])
@@ -124,23 +124,23 @@ def _run(arguments: argparse.Namespace) -> int:
     except ClusterError as error:
         raise ValueError(str(error)) from error
     if unknown := [name for name in arguments.names if name not in known]:
-        raise ValueError(f"no saboteur is called {', '.join(unknown)}")
+        raise ValueError(f"no faulty implementation is called {', '.join(unknown)}")
     chosen = [known[name] for name in arguments.names] or list(known.values())
     missed = asyncio.run(_play_all(chosen, arguments.jobs, all_cases=arguments.all_cases))
-    print(f"{len(chosen) - missed} of {len(chosen)} saboteurs were caught")  # noqa: T201
+    print(f"{len(chosen) - missed} of {len(chosen)} faulty implementations were caught")  # noqa: T201
     return 1 if missed else 0
 
 
-async def _play_all(chosen: Sequence[Saboteur], jobs: int, *, all_cases: bool) -> int:
+async def _play_all(chosen: Sequence[FaultyImplementation], jobs: int, *, all_cases: bool) -> int:
     """Play them, that number together, and print each verdict; how many were missed."""
     free = asyncio.Semaphore(jobs)
 
-    async def verdict(saboteur: Saboteur) -> bool:
+    async def verdict(faulty: FaultyImplementation) -> bool:
         async with free:
             began = time.monotonic()
-            wrong = await play(saboteur, all_cases=all_cases)
+            wrong = await play(faulty, all_cases=all_cases)
         seconds = f"({time.monotonic() - began:.0f} s)"
-        print("MISSED" if wrong else "caught", saboteur.name, seconds, wrong, flush=True)  # noqa: T201
+        print("MISSED" if wrong else "caught", faulty.name, seconds, wrong, flush=True)  # noqa: T201
         return bool(wrong)
 
     return sum(await asyncio.gather(*map(verdict, chosen)))

@@ -1,4 +1,4 @@
-"""The table of saboteurs is whole: each fault is known and acted, each case exists, and saboteurs are really caught."""
+"""The table of faulty implementations is whole: each fault is known and acted, each case exists and really catches it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from clusters.targets import load_target
-from e2e.rivals import rival_faults, saboteurs
-from e2e.rivals.rival_faults import FAULTS
-from e2e.rivals.saboteurs import ROOT, Saboteur, is_of, load, outcomes_of, play
+from e2e.reference import faulty_implementations, reference_faults
+from e2e.reference.faulty_implementations import ROOT, FaultyImplementation, is_of, load, outcomes_of, play
+from e2e.reference.reference_faults import FAULTS
 
-RIVALS = ROOT / "e2e" / "rivals"
+REFERENCES = ROOT / "e2e" / "reference"
 # Traits of the original's dialect, which are wrong only together with it.
 TRAITS = {"original-texts", "original-ids", "original-options"}
 # D16 is not seen from outside; D25 in manifests and D28 are no program's.
@@ -33,20 +33,20 @@ def cases_in(path: Path) -> set[str]:
     }
 
 
-def test_each_saboteur_has_a_name_a_lie_and_a_case() -> None:
+def test_each_faulty_implementation_has_a_name_and_a_case() -> None:
     """At least forty, no name twice, a sentence each; the file of its case has such a case."""
     found = load()
     names = [one.name for one in found]
 
     assert len(names) == len(set(names)) >= 40
-    assert all(one.lie.endswith(".") and one.lie[0].isupper() for one in found)
+    assert all(one.wrong.endswith(".") and one.wrong[0].isupper() for one in found)
     for one in found:
         path, _, case = one.case.partition("::")
         assert case.partition("[")[0] in cases_in(ROOT / path), one.name
 
 
 def test_each_fault_is_acted_and_each_defect_has_one() -> None:
-    """A saboteur's faults are of its program; no fault is left that no saboteur acts; D1 to D30 are among them."""
+    """Faults are of their program; none is left that no faulty implementation acts; D1 to D30 are among them."""
     found = load()
     for one in found:
         assert set(one.hooks) <= FAULTS[one.program], one.name
@@ -56,54 +56,54 @@ def test_each_fault_is_acted_and_each_defect_has_one() -> None:
 
 
 @pytest.mark.parametrize("program", sorted(FAULTS))
-def test_each_fault_stands_in_the_code_of_the_rivals(program: str) -> None:
+def test_each_fault_stands_in_the_code_of_the_references(program: str) -> None:
     """A fault that no line asks for makes no program wrong."""
-    code = "\n".join(path.read_text() for path in RIVALS.glob("rival_*.py") if path.stem != "rival_faults")
+    code = "\n".join(path.read_text() for path in REFERENCES.glob("reference_*.py") if path.stem != "reference_faults")
 
     assert not [name for name in FAULTS[program] if f'"{name}"' not in code]
 
 
-def test_rivals_know_nothing_of_what_they_rival() -> None:
+def test_references_know_nothing_of_the_product() -> None:
     """They import their own modules, libraries, and of the harness the generated gRPC messages alone."""
     foreign = set()
-    for path in RIVALS.glob("rival_*.py"):
+    for path in REFERENCES.glob("reference_*.py"):
         for item in ast.walk(ast.parse(path.read_text())):
             if isinstance(item, ast.ImportFrom) and item.module:
                 foreign.add(item.module)
     own = {name for name in foreign if name.split(".")[0] in ("gpushare", "clusters", "e2e", "fake_nvml", "load")}
 
-    assert {name for name in own if not name.startswith("e2e.rivals")} == {"clusters.kubelet.proto"}
+    assert {name for name in own if not name.startswith("e2e.reference")} == {"clusters.kubelet.proto"}
 
 
 def test_a_fault_that_no_program_knows_is_refused() -> None:
-    """A misspelt saboteur would be an honest one."""
-    words = [sys.executable, "-m", "e2e.rivals.rival_inspect"]
+    """A misspelt faulty implementation would be an honest one."""
+    words = [sys.executable, "-m", "e2e.reference.reference_inspect"]
     by_flag = subprocess.run([*words, "--fault", "nope"], cwd=ROOT, capture_output=True, text=True)
     by_variable = subprocess.run(
         words,
         cwd=ROOT,
         capture_output=True,
         text=True,
-        env={rival_faults.VARIABLE: "inspect/percent-rounded,inspect/nope"},
+        env={reference_faults.VARIABLE: "inspect/percent-rounded,inspect/nope"},
     )
 
     assert (by_flag.returncode, by_variable.returncode) == (2, 1)
     assert "nope" in by_flag.stderr
-    assert by_variable.stderr == "RIVAL_FAULTS: unknown faults inspect/nope\n"
+    assert by_variable.stderr == "REFERENCE_FAULTS: unknown faults inspect/nope\n"
 
 
 @pytest.mark.parametrize("program", sorted(FAULTS))
 def test_a_fault_reaches_the_named_program_alone(program: str) -> None:
     """The variable reaches all programs of a play, and two of them may know one fault."""
-    (saboteur,) = (one for one in load() if one.name == "second-container-missing")
-    environment = {rival_faults.VARIABLE: saboteur.variable}
-    found = rival_faults.chosen(argparse.Namespace(fault=[], dialect=None), environment, program)
+    (faulty,) = (one for one in load() if one.name == "second-container-missing")
+    environment = {reference_faults.VARIABLE: faulty.variable}
+    found = reference_faults.chosen(argparse.Namespace(fault=[], dialect=None), environment, program)
 
     assert found == ({"first-container-alone"} if program == "inspect" else set())
 
 
-@pytest.mark.parametrize("name", ["rival", "original-dialect"])
-def test_the_targets_of_the_rivals_can_be_read(name: str) -> None:
+@pytest.mark.parametrize("name", ["reference", "original-dialect"])
+def test_the_targets_of_the_references_can_be_read(name: str) -> None:
     """With all three programs."""
     assert load_target(name).programs == {"extender", "device_plugin", "inspect"}
 
@@ -126,23 +126,25 @@ def test_outcomes_are_read_by_node_id() -> None:
     assert not is_of("e2e/x/test_y.py::test_ab", "e2e/x/test_y.py::test_a")
 
 
-@pytest.mark.exhaustive("each starts a cluster of its own; python -m e2e saboteurs plays all")
+@pytest.mark.exhaustive("each starts a cluster of its own; python -m e2e faulty plays all")
 @pytest.mark.parametrize("name", ["off-by-one-unit", "never-assigned"])
-async def test_a_saboteur_is_caught_by_its_case(name: str) -> None:
+async def test_a_faulty_implementation_is_caught_by_its_case(name: str) -> None:
     """One of the extender and one of the plugin."""
-    (saboteur,) = [one for one in load() if one.name == name]
+    (faulty,) = [one for one in load() if one.name == name]
 
-    assert await play(saboteur) == ""
+    assert await play(faulty) == ""
 
 
 @pytest.mark.exhaustive("it starts a cluster of its own")
-async def test_an_honest_rival_is_no_saboteur() -> None:
+async def test_an_honest_reference_is_no_faulty_implementation() -> None:
     """The player reports a case that has passed, with its output."""
-    honest = Saboteur("honest", "None.", "extender", case_of("off-by-one-unit"), faults=("keys-in-exact-casing",))
+    honest = FaultyImplementation(
+        "honest", "None.", "extender", case_of("off-by-one-unit"), faults=("keys-in-exact-casing",)
+    )
 
     assert (await play(honest)).startswith(f"not caught: {honest.case} passed")
 
 
 def case_of(name: str) -> str:
-    """The case of a saboteur."""
-    return next(one.case for one in saboteurs.load() if one.name == name)
+    """The case of a faulty."""
+    return next(one.case for one in faulty_implementations.load() if one.name == name)

@@ -14,16 +14,16 @@ import pytest
 from aiohttp import web
 
 from clusters.api.connection import Answer, TransportError
-from e2e.rivals import rival_faults
-from e2e.rivals.rival_api import Api
-from e2e.rivals.rival_binding import Binder
-from e2e.rivals.rival_book import Book
-from e2e.rivals.rival_extender import Routes, Watcher
-from e2e.rivals.rival_inspect import details, rows, summary
+from e2e.reference import reference_faults
+from e2e.reference.reference_api import Api
+from e2e.reference.reference_binding import Binder
+from e2e.reference.reference_book import Book
+from e2e.reference.reference_extender import Routes, Watcher
+from e2e.reference.reference_inspect import details, rows, summary
 from tests.servers import Caller, StubApi, kubeconfig, plain_http, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream"
-ORIGINAL = rival_faults.dialect(rival_faults.EXTENDER)
+ORIGINAL = reference_faults.dialect(reference_faults.EXTENDER)
 # Bound by the recording itself.
 BOUND_LATER = ("six", "sixb")
 
@@ -40,7 +40,7 @@ def dialogue(name: str) -> tuple[StubApi, list[dict[str, Any]]]:
 
 @asynccontextmanager
 async def extender(api: StubApi, folder: Path, faults: frozenset[str]) -> AsyncIterator[Caller]:
-    """The rival extender with these faults, in this process."""
+    """The reference implementation extender with these faults, in this process."""
     async with serve(api) as url, Api.at(Path(kubeconfig(folder, url))) as client:
         book = Book(faults)
         watcher = Watcher(client, book)
@@ -125,7 +125,7 @@ async def test_binds_are_two_writes_and_refusals_a_500(tmp_path: Path, name: str
 
 
 async def test_inspect_of_an_unknown_node_ends_the_connection(tmp_path: Path) -> None:
-    """Defect D19 as recorded; the program lives on. The honest rival answers 404."""
+    """Defect D19 as recorded; the program lives on. The honest reference implementation answers 404."""
     api, _ = dialogue("inspect-unknown-node")
     async with extender(api, tmp_path, ORIGINAL) as http:
         with pytest.raises(TransportError):

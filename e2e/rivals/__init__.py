@@ -1,1 +1,0 @@
-"""Programs by other hands that judge the suite: honest ones, and saboteurs (saboteurs.yaml)."""
