@@ -97,7 +97,7 @@ async def test_two_unhealthy_cards(faults: NodeUnderFaults) -> None:
     assert await faults.unhealthy() == {0: "Xid 48", 3: "Xid 79"}
 
 
-async def test_an_unhealthy_card_stays_unhealthy_over_a_restart_of_the_plugin(faults: NodeUnderFaults) -> None:
+async def test_an_unhealthy_card_stays_so_over_a_restart_of_the_plugin(faults: NodeUnderFaults) -> None:
     """A plugin that restarts has read no Xid; the Node remembers."""
     await faults.command("xid", "1", "79")
     await faults.shows("Xid 79 before a restart", 1)

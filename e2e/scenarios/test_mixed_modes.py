@@ -99,7 +99,7 @@ async def test_card_without_a_slot_takes_no_pod_whatever_its_memory(seen: Observ
     await seen.running("late")
 
 
-async def test_an_unhealthy_card_shows_in_its_slots_and_never_in_the_amount(seen: Observer) -> None:
+async def test_an_unhealthy_card_shows_in_its_slots_alone(seen: Observer) -> None:
     """A lower amount would make a kubelet that restarts refuse running pods; the extender passes the card over."""
     (before,) = await seen.run(slotted(gpu_pod("before", 81_920, node="exact")))
     index = card_of(before)

@@ -94,7 +94,7 @@ async def test_a_re_created_node_is_named_by_its_new_uid(simulate: Simulate) -> 
         assert rig.api.events[-1]["involvedObject"]["uid"] == "uid-new"
 
 
-async def test_a_lost_card_is_unhealthy_and_asked_again_ever_more_seldom(simulate: Simulate) -> None:
+async def test_a_lost_card_is_asked_again_ever_more_seldom(simulate: Simulate) -> None:
     """No spinning: NVML is opened again immediately, then after 1, 2, 4, ... seconds, at most at the pace of the counts."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
         inits: list[float] = []

@@ -169,7 +169,7 @@ H200 = 143_771
 
 
 @given(st.integers(1, 3), st.sampled_from([0, 1, 9, 10, 11, 99, 100, 101, 400, 1000, 1001]))
-def test_the_computed_size_is_the_encoded_size_of_an_unhealthy_node(count: int, units: int) -> None:
+def test_the_size_of_an_unhealthy_node_is_the_encoded_one(count: int, units: int) -> None:
     """To the byte, against the real encoder."""
     cards = [
         CardFacts(i, f"GPU-{uuid.UUID(int=(i + 1) << 96)}", "m", units, units, healthy=False) for i in range(count)

@@ -203,7 +203,7 @@ def test_declared_cards_are_unhealthy_while_they_are_declared() -> None:
     assert verdicts(book) == ["", ""]
 
 
-def test_without_a_driver_all_cards_are_unhealthy_until_it_is_back() -> None:
+def test_without_a_driver_all_cards_are_unhealthy() -> None:
     """All cards are unhealthy until the driver is back, and a card that was unhealthy before stays unhealthy."""
     book = health()
     book.note_xid(A, 48)

@@ -75,7 +75,7 @@ def test_unhealthy_over_booked_and_slotless_cards_are_marked(device: Device, mar
     assert entry.needs_attention is bool(marks & (UNHEALTHY | OVER_BOOKED))
 
 
-def test_an_unhealthy_card_has_the_reason_that_its_node_published() -> None:
+def test_an_unhealthy_card_has_the_reason_that_is_published() -> None:
     """By node and card; a healthy card has none, whatever is published, and a node that is healthy is not there."""
     unhealthy = Device(1, 14, healthy=False, reason="Xid 48")
     rows = followed(
