@@ -77,7 +77,7 @@ class NodeContainer:
 
     def log_files(self, pods: str) -> list[Path]:
         """The files of these logs, as they are now."""
-        # A Path's own glob ends with FileNotFoundError if the kubelet removes a pod's folder meanwhile.
+        # Path.glob raises FileNotFoundError if the kubelet removes a pod's folder while it runs.
         pattern = f"{glob.escape(str(self._logs))}/{pods}*/*/*.log"
         return sorted(map(Path, glob.glob(pattern)))  # noqa: PTH207  # see above
 

@@ -51,7 +51,7 @@ async def test_what_is_frozen_in_a_container_can_be_killed(container: str) -> No
 
 
 def test_logs_are_read_while_pods_come_and_go(tmp_path: Path) -> None:
-    """The folders of pods that the kubelet removes meanwhile are left out."""
+    """The folders of pods that the kubelet removes during the reading are left out."""
     node = NodeContainer("a1", "c-a1", {}, tmp_path)
     kept = tmp_path / "kube-system_kept_1" / "plugin" / "0.log"
     kept.parent.mkdir(parents=True)
