@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare import wire
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.overuser_eviction import Streak, keep_because, streaks
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.stuck_pods import name_of
@@ -19,7 +20,6 @@ from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.kube.api_errors import ApiError, ConflictError, MissingRightError, NotFoundError, TooManyRequestsError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.manifests import Pod
 from gpushare.model.cards import NodeCards
 from gpushare.model.pod import controller_of
 
@@ -43,7 +43,7 @@ class OveruserEvictor:
     budget: WriteBudget = field(default_factory=lambda: WriteBudget(EVICTIONS_A_MINUTE), init=False)
     tries: WriteBudget = field(default_factory=lambda: WriteBudget(1), init=False)
     streaks: Mapping[PodOnCard, Streak] = field(default_factory=dict, init=False)
-    overusers: Mapping[PodOnCard, tuple[CardUse, Pod, str]] = field(default_factory=dict, init=False)
+    overusers: Mapping[PodOnCard, tuple[CardUse, KeptPod, str]] = field(default_factory=dict, init=False)
     # By uid: pods that are evicted, and why the last try was refused, each reported once.
     evicted: set[str] = field(default_factory=set, init=False)
     refused: dict[str, str] = field(default_factory=dict, init=False)
@@ -52,7 +52,7 @@ class OveruserEvictor:
         self,
         reported: Collection[PodOnCard],
         uses: Iterable[CardUse],
-        pods: Iterable[Pod],
+        pods: Iterable[KeptPod],
         cards: NodeCards,
         now: float,
     ) -> None:
@@ -79,7 +79,7 @@ class OveruserEvictor:
             if is_due and not self.budget.spent(now) and self.tries.take(on.uid, now):
                 await self._evict(use, pod, now)
 
-    async def _evict(self, use: CardUse, pod: Pod, now: float) -> None:
+    async def _evict(self, use: CardUse, pod: KeptPod, now: float) -> None:
         metadata = pod.metadata
         try:
             await self.client.evict_pod(metadata)
@@ -99,7 +99,7 @@ class OveruserEvictor:
             _LOG.warning("evicted pod=%s/%s uid=%s: %s", metadata.namespace, metadata.name, metadata.uid, text)
             await self.events.record("Pod", metadata, wire.EVENT_OVERUSER_EVICTED, text)
 
-    async def _refused(self, pod: Pod, error: ApiError) -> None:
+    async def _refused(self, pod: KeptPod, error: ApiError) -> None:
         """Report a refusal once; a later look tries again."""
         metadata = pod.metadata
         self.metrics.overuse_evictions["refused"] += 1

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpushare import wire
 from gpushare.cli.plugin_flags import UsageFlags
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import (
     MIB,
@@ -31,7 +32,7 @@ from gpushare.deviceplugin.core.usage import (
 )
 from gpushare.deviceplugin.overuser_evictor import OveruserEvictor
 from gpushare.kube.event_recorder import EventRecorder, Level
-from gpushare.manifests import ObjectMeta, Pod
+from gpushare.manifests import ObjectMeta
 from gpushare.model.cards import NodeCards
 from gpushare.model.overuse import encode_overuse
 from gpushare.nvml.api import NvmlError, Process
@@ -49,7 +50,7 @@ class UsageWatch:
 
     processes: Callable[[str], Awaitable[Iterable[Process]]]
     cards: Callable[[], NodeCards]
-    pods: Callable[[], Iterable[Pod]]
+    pods: Callable[[], Iterable[KeptPod]]
     everything: Callable[[], Mapping[str, ObjectMeta]]
     owners: ProcessOwners
     metrics: PluginMetrics

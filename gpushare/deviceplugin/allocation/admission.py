@@ -15,11 +15,10 @@ from gpushare.deviceplugin.allocation.node_view import NodeSnapshot, NodeView
 from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, last_guard, match, room
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
 from gpushare.deviceplugin.core.devices import DeviceIds, check_ids_of_pod
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.repair import cards_for
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError
-from gpushare.manifests import Pod
-from gpushare.model.pod import gpu_containers
 
 _LOG = logging.getLogger(__name__)
 _NO_POD: Final[tuple[frozenset[str], str]] = (frozenset(), "")
@@ -171,9 +170,9 @@ def _pick(candidate: Candidate, snapshot: NodeSnapshot, offered: Sequence[str]) 
     return chosen
 
 
-def _may_ask(snapshot: NodeSnapshot, size: int, pod: Pod) -> bool:
+def _may_ask(snapshot: NodeSnapshot, size: int, pod: KeptPod) -> bool:
     """May a call for this many ids be for a container of this pod?"""
-    return snapshot.counts_slots or any(units == size for _, units in gpu_containers(pod))
+    return snapshot.counts_slots or any(units == size for _, units in pod.gpu_containers)
 
 
 def _elsewhere(snapshot: NodeSnapshot, candidate: Candidate) -> list[int]:

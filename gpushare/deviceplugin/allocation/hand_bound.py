@@ -12,24 +12,14 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NOT_WRITTEN, NodeSnapshot, NodeView, named
-from gpushare.deviceplugin.core.holdings import keeps_rule_of_slots, requested
-from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, encode
 from gpushare.model.node import Booking, NodeInfo, devices_of_cards, lay_out
 from gpushare.model.placement import CURABLE, Snapshot, find, question
-from gpushare.model.pod import (
-    is_deleting,
-    is_finished,
-    pod_request,
-    request_of,
-    slot_request,
-    split_container,
-    was_started,
-)
+from gpushare.model.pod import is_deleting, request_of, slot_request, split_container
 from gpushare.model.wishes import wishes_or_none
 
 _LOG = logging.getLogger(__name__)
@@ -39,28 +29,28 @@ _NO_RECORD: Final = "it was started, and the kubelet has no record that says on 
 
 
 def judged(
-    snapshot: NodeSnapshot, wanted: Callable[[Pod], bool] = lambda pod: True
-) -> Iterator[tuple[Pod, Shares | str]]:
+    snapshot: NodeSnapshot, wanted: Callable[[KeptPod], bool] = lambda pod: True
+) -> Iterator[tuple[KeptPod, Shares | str]]:
     """Pods that ask for a card and that no valid annotation puts on one, with the cards of each, or why it gets none.
 
     They come in the order of admission, without those that are ending. All are judged by the extender's rules: the same wishes, and
     the same reasons. Only what has happened comes before a wish: a pod that was started with ids has the card on which they lie.
     Pods of other nodes and the policy of the cluster are not known here.
     """
-    living = (pod for pod in snapshot.pods if not is_finished(pod) and not is_deleting(pod))
-    asking = (pod for pod in living if requested(pod) or (snapshot.counts_slots and not keeps_rule_of_slots(pod)))
-    waiting = [pod for pod in asking if allocation_of(pod) is None and wanted(pod)]
+    without_card = (pod for pod in snapshot.pods if pod.allocation is None and not is_deleting(pod))
+    asking = (pod for pod in without_card if pod.units or (snapshot.counts_slots and not pod.keeps_rule_of_slots))
+    waiting = [pod for pod in asking if wanted(pod)]
     if waiting:
         node = as_a_node(snapshot)
         for pod in waiting:
             yield pod, _cards_for(pod, snapshot, node)
 
 
-def _cards_for(pod: Pod, snapshot: NodeSnapshot, node: NodeInfo) -> Shares | str:
+def _cards_for(pod: KeptPod, snapshot: NodeSnapshot, node: NodeInfo) -> Shares | str:
     """The cards of the pod. The card of another plugin's ids cannot be known if the node has several."""
     uid = pod.metadata.uid
-    held, has_ids, is_started = snapshot.holdings.cards(uid), bool(snapshot.holdings.of_pod(uid)), was_started(pod)
-    if snapshot.counts_slots and not keeps_rule_of_slots(pod):
+    held, has_ids, is_started = snapshot.holdings.cards(uid), bool(snapshot.holdings.of_pod(uid)), pod.was_started
+    if snapshot.counts_slots and not pod.keeps_rule_of_slots:
         # Nothing that such a pod has can be its share: its container without a slot runs beside the plugin.
         return wire.REASON_SLOT_MISSING
     try:
@@ -69,17 +59,17 @@ def _cards_for(pod: Pod, snapshot: NodeSnapshot, node: NodeInfo) -> Shares | str
         known = held if len(held) == 1 else {card.index for card in snapshot.cards}
         if len(known) != 1:
             return _FOREIGN_IDS if has_ids else _NO_RECORD
-        shares = ((min(known), pod_request(pod)),)
+        shares = ((min(known), pod.units),)
         return shares if is_started else _unless_refused(node, pod, shares)
     except GpushareError as error:
         return str(error)
 
 
-def _found(node: NodeInfo, pod: Pod) -> Shares | str:
+def _found(node: NodeInfo, pod: KeptPod) -> Shares | str:
     return find(node, question(request_of(pod), Snapshot({node.name: node})))
 
 
-def _unless_refused(node: NodeInfo, pod: Pod, shares: Shares) -> Shares | str:
+def _unless_refused(node: NodeInfo, pod: KeptPod, shares: Shares) -> Shares | str:
     """The card that the kubelet has chosen, or the rule against it for this pod, whatever room others leave there."""
     devices = tuple(device for device in node.devices if device.index == shares[0][0])
     found = _found(lay_out(node.name, devices, node.bookings), pod)
@@ -97,7 +87,7 @@ def as_a_node(snapshot: NodeSnapshot, without: str = "") -> NodeInfo:
     return lay_out("", tuple(devices), bookings, snapshot.refusal or None)
 
 
-def _booking(pod_card: PodCard, pod: Pod) -> Booking:
+def _booking(pod_card: PodCard, pod: KeptPod) -> Booking:
     metadata, units = pod.metadata, pod_card.units
     shares = tuple((card, units) for card in sorted(pod_card.cards))
     group = wishes_or_none(pod).group
@@ -120,13 +110,13 @@ class HandBound:
         self.reported &= {pod.metadata.uid for pod, _ in found}
         return any(pod.metadata.uid not in self.reported or not isinstance(cards, str) for pod, cards in found)
 
-    def reason_against(self, snapshot: NodeSnapshot, is_possible: Callable[[Pod], bool]) -> str:
+    def reason_against(self, snapshot: NodeSnapshot, is_possible: Callable[[KeptPod], bool]) -> str:
         """Why the first pod without a card that a call may be for gets none, "" if there is no such pod."""
         return next((found for _, found in judged(snapshot, is_possible) if isinstance(found, str)), "")
 
     async def run(
         self,
-        wanted: Callable[[Pod], bool] = lambda pod: True,
+        wanted: Callable[[KeptPod], bool] = lambda pod: True,
         stop: Callable[[], bool] = lambda: False,
         *,
         reports: bool = True,
@@ -141,7 +131,7 @@ class HandBound:
             if stop():
                 return
 
-            def is_this(pod: Pod, uid: str = uid) -> bool:
+            def is_this(pod: KeptPod, uid: str = uid) -> bool:
                 return pod.metadata.uid == uid
 
             for pod, found in judged(snapshot, is_this):
@@ -154,16 +144,16 @@ class HandBound:
                 # Judge the next one by what is there now: others may have changed the node meanwhile.
                 snapshot = self.view.now()
 
-    async def _report(self, pod: Pod, reason: str) -> None:
+    async def _report(self, pod: KeptPod, reason: str) -> None:
         self.reported.add(pod.metadata.uid)
         text = f"bound without the extender, and node {self.view.node.name} has no card for it: {reason}"
         _LOG.warning("no card pod=%s/%s uid=%s reason=%s", *named(pod), reason)
         await self.events.record("Pod", pod.metadata, wire.EVENT_NO_CARD, text)
 
-    async def _place(self, pod: Pod, shares: Shares, sizes: Mapping[int, int]) -> None:
+    async def _place(self, pod: KeptPod, shares: Shares, sizes: Mapping[int, int]) -> None:
         several = {split_container(pod) or 0: shares} if len(shares) > 1 else None
         size = sum(sizes[index] for index, _ in shares)
-        chosen = Allocation(shares, size, self.clock_ns(), assigned=was_started(pod), by_container=several)
+        chosen = Allocation(shares, size, self.clock_ns(), assigned=pod.was_started, by_container=several)
         # Whatever was written there was no valid card, and must not outlive this one.
         written: dict[str, str | None] = dict.fromkeys(
             (wire.ANNOTATION_INDEX, wire.ANNOTATION_ALLOCATION, wire.ANNOTATION_REPAIR)

@@ -16,7 +16,7 @@ from gpushare.deviceplugin.core.bookings import allocation_by_book, open_units, 
 from gpushare.deviceplugin.core.candidates import Candidate
 from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay
-from gpushare.deviceplugin.core.kept_pods import cut_down
+from gpushare.deviceplugin.core.kept_pods import KeptPod, cut_down
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.repair import PodCard, aims
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
@@ -43,7 +43,7 @@ class NodeSnapshot:
     have more of any card, "" if nothing is against it.
     """
 
-    pods: tuple[Pod, ...]
+    pods: tuple[KeptPod, ...]
     announced: NodeCards
     holdings: Holdings
     pod_cards: tuple[PodCard, ...]
@@ -62,7 +62,7 @@ class NodeSnapshot:
         """Is an id a container, and not a unit?"""
         return self.announced.mode == MODE_SLOTS
 
-    def pod(self, uid: str) -> Pod:
+    def pod(self, uid: str) -> KeptPod:
         """A pod that is in the snapshot. Raises KeyError."""
         return self._by_uid[uid]
 
@@ -71,7 +71,7 @@ class NodeSnapshot:
         return self._pod_card_of.get(uid)
 
     @functools.cached_property
-    def _by_uid(self) -> Mapping[str, Pod]:
+    def _by_uid(self) -> Mapping[str, KeptPod]:
         return {pod.metadata.uid: pod for pod in self.pods}
 
     @functools.cached_property
@@ -183,7 +183,7 @@ class NodeView:
         refusal = "" if self.pods.are_known else wire.REASON_UNREADABLE_POD
         return NodeSnapshot(pods, announced, holdings, cards_of_pods, units, plan, self.admitted, refusal)
 
-    def _accept(self, holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool) -> bool:
+    def _accept(self, holdings: Holdings, pods: Iterable[KeptPod], *, counts_slots: bool) -> bool:
         """Take the cards of pods from the kubelet's records if their annotations were changed before this process knew them."""
         found = False
         for pod in pods:
@@ -196,7 +196,7 @@ class NodeView:
                 found = True
         return found
 
-    def pod_of(self, entry: Entry) -> Pod | None:
+    def pod_of(self, entry: Entry) -> KeptPod | None:
         """The pod that a line of the kubelet's records speaks of."""
         if entry.uid:
             return self.pods.called(entry.uid, self.node.metadata)

@@ -14,11 +14,10 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import NodeView, named
-from gpushare.deviceplugin.core.kept_pods import differences
+from gpushare.deviceplugin.core.kept_pods import KeptPod, differences
 from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.manifests import Pod
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ class Restoration:
                 _LOG.warning("changed again and again, left alone for a minute pod=%s/%s uid=%s", *named(pod))
                 await self.events.record("Pod", pod.metadata, wire.EVENT_ANNOTATIONS_CHANGED, _LEFT_ALONE)
 
-    async def _report(self, pod: Pod, changes: Mapping[str, str | None]) -> None:
+    async def _report(self, pod: KeptPod, changes: Mapping[str, str | None]) -> None:
         uid = pod.metadata.uid
         if self.reported.get(uid) == changes:
             return

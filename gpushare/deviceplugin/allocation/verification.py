@@ -19,11 +19,11 @@ from gpushare.deviceplugin.core.bookings import why_fixed
 from gpushare.deviceplugin.core.candidates import container_cards
 from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Grant
-from gpushare.deviceplugin.core.kept_pods import allocation_of, differences
+from gpushare.deviceplugin.core.kept_pods import KeptPod, differences
 from gpushare.deviceplugin.core.repair import PodCard, has_room
 from gpushare.errors import GpushareError
-from gpushare.manifests import ObjectMeta, Pod
-from gpushare.model.pod import gpu_containers
+from gpushare.manifests import ObjectMeta
+from gpushare.model.pod import is_assigned
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,13 +100,13 @@ class Verification:
         """A container that starts again, of a pod that was found right before: no other program needs to answer."""
         snapshot = self.view.now()
         grant = snapshot.holdings.owner(device_ids)
-        if grant is None or grant.is_guess or not _is_assigned(pod := snapshot.pod(grant.uid)):
+        if grant is None or grant.is_guess or not is_assigned(pod := snapshot.pod(grant.uid)):
             return None
         return pod.metadata if self._trouble(pod, grant, snapshot) is None else None
 
     async def _let_start(self, grant: Grant) -> ObjectMeta:
         snapshot = self.view.now()
-        if allocation_of(snapshot.pod(grant.uid)) is None:
+        if snapshot.pod(grant.uid).allocation is None:
             await self.hand_bound.run()
             snapshot = self.view.now()
         pod_card = snapshot.pod_card(grant.uid)
@@ -124,16 +124,16 @@ class Verification:
             cards = ", ".join(f"card {index}" for index in sorted(grant.by_card))
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             raise HeldError(reason, f"pod {name} has ids of {cards}, {text}", pod.metadata)
-        if not _is_assigned(pod):
+        if not is_assigned(pod):
             # The same write puts back the changes of its author.
             await self.view.write(pod, {**differences(pod), wire.ANNOTATION_ASSIGNED: "true"})
             devices = ",".join(map(str, sorted(grant.by_card)))
             _LOG.info("assigned pod=%s/%s uid=%s device=%s", *named(pod), devices)
         return pod.metadata
 
-    def _trouble(self, pod: Pod, grant: Grant, snapshot: NodeSnapshot) -> tuple[HoldReason, str] | None:
+    def _trouble(self, pod: KeptPod, grant: Grant, snapshot: NodeSnapshot) -> tuple[HoldReason, str] | None:
         """Why the container must not start, None if its ids lie on the cards that are written, and it was told its amount."""
-        allocation, pod_card = allocation_of(pod), snapshot.pod_card(grant.uid)
+        allocation, pod_card = pod.allocation, snapshot.pod_card(grant.uid)
         if allocation is None:
             against = self.hand_bound.reason_against(snapshot, lambda one: one.metadata.uid == grant.uid)
             return HoldReason.NO_CARD, f"but its annotation names no card: {against or 'none is written yet'}"
@@ -141,7 +141,7 @@ class Verification:
             text = "but was told the amount of another pod's container, which it keeps for as long as it lives"
             return HoldReason.WRONG_AMOUNT, text
         if allocation.by_container is not None:
-            units = dict(gpu_containers(pod)).get(grant.container, 0)
+            units = dict(pod.gpu_containers).get(grant.container, 0)
             written = dict(container_cards(pod, allocation, grant.container, units))
             if dict(grant.by_card) == written:
                 return None
@@ -156,7 +156,7 @@ class Verification:
         reason, why = self._why_misplaced(pod, pod_card, snapshot)
         return reason, f"but its annotation names card {pod_card.index}: {why}"
 
-    def _why_misplaced(self, pod: Pod, pod_card: PodCard, snapshot: NodeSnapshot) -> tuple[HoldReason, str]:
+    def _why_misplaced(self, pod: KeptPod, pod_card: PodCard, snapshot: NodeSnapshot) -> tuple[HoldReason, str]:
         fixed = why_fixed(pod) if self.view.repairs else "repairs are switched off (--repair hold)"
         if fixed is not None:
             return HoldReason.FIXED, fixed
@@ -165,13 +165,9 @@ class Verification:
         return HoldReason.NO_ROOM, "the card is booked for others"
 
 
-def _is_assigned(pod: Pod) -> bool:
-    return (pod.metadata.annotations or {}).get(wire.ANNOTATION_ASSIGNED) == "true"
-
-
-def _has_right_variables(pod: Pod, grant: Grant, snapshot: NodeSnapshot) -> bool:
+def _has_right_variables(pod: KeptPod, grant: Grant, snapshot: NodeSnapshot) -> bool:
     """Do the variables say the container's amount? Where an id is a unit they cannot say another."""
     stated = (grant.variables or {}).get(wire.ENV_CONTAINER_UNITS)
     if stated is None or not snapshot.counts_slots:
         return True
-    return stated == str(dict(gpu_containers(pod)).get(grant.container))
+    return stated == str(dict(pod.gpu_containers).get(grant.container))

@@ -8,31 +8,28 @@ from itertools import islice
 
 from gpushare import wire
 from gpushare.deviceplugin.core.devices import DeviceIds
-from gpushare.deviceplugin.core.holdings import Grant, Holdings, keeps_rule_of_slots, used_units
-from gpushare.deviceplugin.core.kept_pods import allocation_of, shown_allocation
+from gpushare.deviceplugin.core.holdings import Grant, Holdings, used_units
+from gpushare.deviceplugin.core.kept_pods import KeptPod, shown_allocation
 from gpushare.deviceplugin.core.repair import PodCard
-from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation
 from gpushare.model.cards import CardFacts
-from gpushare.model.pod import gpu_containers, is_finished, pod_request, was_started
 
 
 def pod_cards(
-    pods: Iterable[Pod], holdings: Holdings, *, repairs: bool, refused: Collection[str] = ()
+    pods: Iterable[KeptPod], holdings: Holdings, *, repairs: bool, refused: Collection[str] = ()
 ) -> tuple[PodCard, ...]:
-    """The pods that are booked on one card and have not ended, in their order; ``repairs`` are switched on.
+    """The pods that are booked on one card, in their order; ``repairs`` are switched on.
 
     ``refused`` are pods, by uid, that the API server refuses to change now.
     """
-    found = ((pod, None if is_finished(pod) else allocation_of(pod)) for pod in pods)
     return tuple(
-        _pod_card(pod, allocation, holdings, repairs and pod.metadata.uid not in refused)
-        for pod, allocation in found
-        if allocation is not None and allocation.by_container is None
+        _pod_card(pod, pod.allocation, holdings, repairs and pod.metadata.uid not in refused)
+        for pod in pods
+        if pod.allocation is not None and pod.allocation.by_container is None
     )
 
 
-def _pod_card(pod: Pod, allocation: Allocation, holdings: Holdings, repairs: bool) -> PodCard:
+def _pod_card(pod: KeptPod, allocation: Allocation, holdings: Holdings, repairs: bool) -> PodCard:
     uid, index = pod.metadata.uid, allocation.index
     grants = holdings.of_pod(uid)
     certain = [grant for grant in grants if not grant.is_guess]
@@ -44,13 +41,13 @@ def _pod_card(pod: Pod, allocation: Allocation, holdings: Holdings, repairs: boo
         ids_on = cards.pop()
     elif cards:
         movable = False
-    elif not certain and not was_started(pod):
+    elif not certain and not pod.was_started:
         ids_on = None
         answered = min(holdings.cards(uid), default=None)
     return PodCard(uid, allocation.units, index, ids_on, allocation.repair, movable, answered)
 
 
-def why_fixed(pod: Pod) -> str | None:
+def why_fixed(pod: KeptPod) -> str | None:
     """Why the card of a pod may not be changed, or None if it may."""
     annotations = pod.metadata.annotations or {}
     if annotations.get(wire.ANNOTATION_EXTENDER) != wire.EXTENDER_BOOK:
@@ -59,13 +56,11 @@ def why_fixed(pod: Pod) -> str | None:
     return f"it wishes for a card ({wish})" if wish is not None else None
 
 
-def open_units(pods: Iterable[Pod], holdings: Holdings, cards: Iterable[CardFacts]) -> dict[int, int]:
+def open_units(pods: Iterable[KeptPod], holdings: Holdings, cards: Iterable[CardFacts]) -> dict[int, int]:
     """Units of each healthy card that pods on one card may have: all but what pods on several cards, or without one, have."""
     fixed: Counter[int] = Counter()
     for pod in pods:
-        allocation = allocation_of(pod)
-        if is_finished(pod):
-            continue
+        allocation = pod.allocation
         if allocation is None:
             fixed.update(card for grant in holdings.of_pod(pod.metadata.uid) for card in grant.card_of.values())
         elif allocation.by_container is not None:
@@ -74,7 +69,7 @@ def open_units(pods: Iterable[Pod], holdings: Holdings, cards: Iterable[CardFact
 
 
 def kept_ids(
-    holdings: Holdings, pods: Iterable[Pod], cards: Sequence[CardFacts], *, counts_slots: bool
+    holdings: Holdings, pods: Iterable[KeptPod], cards: Sequence[CardFacts], *, counts_slots: bool
 ) -> frozenset[str]:
     """The ids of unhealthy cards that stay announced as healthy, because pods have them (docs/decisions/23).
 
@@ -94,37 +89,37 @@ def kept_ids(
     return frozenset(kept)
 
 
-def allocation_by_book(pod: Pod, grants: Sequence[Grant], *, counts_slots: bool) -> Allocation | None:
+def allocation_by_book(pod: KeptPod, grants: Sequence[Grant], *, counts_slots: bool) -> Allocation | None:
     """The cards that a pod has by the kubelet's records, if they must be written; None if the annotations are right or may follow.
 
     A container starts only once its card is written, so what a container that has run has is what was written. An annotation on
     which a person wrote the card of a pod that is held is right as well.
     """
-    if counts_slots and not keeps_rule_of_slots(pod):
+    if not pod.units or (counts_slots and not pod.keeps_rule_of_slots):
         return None
     certain = [grant for grant in grants if not grant.is_guess and grant.card_of]
     cards = {card for grant in certain for card in grant.card_of.values()}
-    counts = allocation_of(pod)
+    counts = pod.allocation
     if len(cards) == 1:
         return _on_one_card(pod, cards.pop(), certain, counts)
     has = _on_several_cards(pod, certain) if cards and not counts_slots else None
     return None if has is None or (counts is not None and counts.by_container == has.by_container) else has
 
 
-def _on_one_card(pod: Pod, card: int, certain: Sequence[Grant], counts: Allocation | None) -> Allocation | None:
+def _on_one_card(pod: KeptPod, card: int, certain: Sequence[Grant], counts: Allocation | None) -> Allocation | None:
     if counts is not None and counts.shares == ((card, counts.units),):
         return None
     if not any(_has_run(pod, grant.container) for grant in certain):
         written = shown_allocation(pod)
         if written is None or written.by_container is not None or written.index != card:
             return None
-    return Allocation(((card, pod_request(pod)),), assigned=was_started(pod))
+    return Allocation(((card, pod.units),), assigned=pod.was_started)
 
 
-def _on_several_cards(pod: Pod, certain: Sequence[Grant]) -> Allocation | None:
+def _on_several_cards(pod: KeptPod, certain: Sequence[Grant]) -> Allocation | None:
     """Only for a pod with containers that have all run: one that is held could be on a wrong card."""
     by_name = {grant.container: dict(sorted(grant.by_card.items())) for grant in certain}
-    asked = dict(gpu_containers(pod))
+    asked = dict(pod.gpu_containers)
     names = [container.name for container in pod.spec.containers or ()]
     if not all(sum(by_name.get(name, {}).values()) == asked[name] and _has_run(pod, name) for name in asked):
         return None
@@ -135,7 +130,7 @@ def _on_several_cards(pod: Pod, certain: Sequence[Grant]) -> Allocation | None:
     return Allocation(tuple(sorted(shares.items())), assigned=True, by_container=by_container)
 
 
-def _has_run(pod: Pod, container: str) -> bool:
+def _has_run(pod: KeptPod, container: str) -> bool:
     """Does the kubelet report that this container runs, or that it ran?"""
     status = pod.status
     if status is None:

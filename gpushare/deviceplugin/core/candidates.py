@@ -17,12 +17,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpushare.deviceplugin.core.holdings import Holdings, used_units
-from gpushare.deviceplugin.core.kept_pods import allocation_of
-from gpushare.errors import GpushareError, NoCandidateError
-from gpushare.manifests import Pod
+from gpushare.deviceplugin.core.kept_pods import KeptPod
+from gpushare.errors import NoCandidateError
 from gpushare.model.allocation import Allocation
 from gpushare.model.cards import CardFacts
-from gpushare.model.pod import gpu_containers, is_deleting, is_finished, pod_request, was_started
+from gpushare.model.pod import is_deleting
 
 # Card index and units of it; nearly always one pair.
 Cards = tuple[tuple[int, int], ...]
@@ -65,7 +64,7 @@ class Offer:
 
 
 def candidates(
-    pods: Iterable[Pod],
+    pods: Iterable[KeptPod],
     granted: Mapping[str, Collection[str]],
     aims: Mapping[str, int],
     latest: str = "",
@@ -76,7 +75,7 @@ def candidates(
     ``pods`` are the node's, in the order of their admission; ``granted`` names by uid the containers that have their ids,
     ``latest`` the pod that was answered last, ``admitted`` those that the kubelet's records have ever named. ``aims`` has by
     uid the card for pods of one card, if that is not the annotated one.
-    Pods that have ended and that no valid annotation puts on a card are no candidates. One that is being deleted is: a
+    A pod that no valid annotation puts on a card is no candidate. One that is being deleted is: a
     kubelet of 1.22 or newer admits every pod that it has seen and that has not ended (measured on 1.36.3), and asks for
     all its containers; but only once, and then takes their ids back. A pod that was started and has no
     ids comes last: the kubelet lost its checkpoint, and asks for it again. A pod that is half done and was not answered last
@@ -94,20 +93,12 @@ def candidates(
     return sorted(waiting, key=lambda candidate: (candidate.is_counted, not candidate.goes_on))
 
 
-def _next_of(pod: Pod, done: Collection[str], aim: int | None, *, goes_on: bool) -> Candidate | None:
-    started = was_started(pod)
-    if is_finished(pod) or (started and not goes_on and (done or is_deleting(pod))):
+def _next_of(pod: KeptPod, done: Collection[str], aim: int | None, *, goes_on: bool) -> Candidate | None:
+    waiting = [(name, units) for name, units in pod.gpu_containers if name not in done]
+    is_served = pod.was_started and not goes_on and (done or is_deleting(pod))
+    if is_served or pod.allocation is None or not waiting:
         return None
-    try:
-        request = pod_request(pod)
-        allocation = allocation_of(pod)
-        waiting = [(name, units) for name, units in gpu_containers(pod) if name not in done]
-        if allocation is None or not waiting:
-            return None
-        name, units = waiting[0]
-        cards = container_cards(pod, allocation, name, units, aim)
-    except GpushareError:
-        return None
+    name, units = waiting[0]
     metadata = pod.metadata
     return Candidate(
         metadata.uid,
@@ -115,21 +106,21 @@ def _next_of(pod: Pod, done: Collection[str], aim: int | None, *, goes_on: bool)
         metadata.name,
         name,
         units,
-        request,
-        cards,
+        pod.units,
+        container_cards(pod, pod.allocation, name, units, aim),
         is_begun=bool(done),
         goes_on=goes_on,
-        is_counted=started and not done,
+        is_counted=pod.was_started and not done,
     )
 
 
-def _goes_on(pod: Pod, done: Collection[str]) -> bool:
+def _goes_on(pod: KeptPod, done: Collection[str]) -> bool:
     """Are the containers that have their ids the first ones? Else it was all answered, and the kubelet took some back."""
-    has_ids = [name in done for name, _ in gpu_containers(pod)]
+    has_ids = [name in done for name, _ in pod.gpu_containers]
     return has_ids[:1] == [True] and has_ids == sorted(has_ids, reverse=True)
 
 
-def container_cards(pod: Pod, allocation: Allocation, name: str, units: int, aim: int | None = None) -> Cards:
+def container_cards(pod: KeptPod, allocation: Allocation, name: str, units: int, aim: int | None = None) -> Cards:
     """The cards of one container: by the multi-card annotation, else the pod's one card.
 
     That annotation knows the containers only, each with the amount that it asks for (``model.allocation``); an init container gets
@@ -254,7 +245,7 @@ def _kept_for_ended(candidate: Candidate, offer: Offer) -> dict[int, int]:
 
 def room(
     holdings: Holdings,
-    pods: Iterable[Pod],
+    pods: Iterable[KeptPod],
     cards: Sequence[CardFacts],
     *,
     counts_slots: bool,
@@ -269,7 +260,7 @@ def last_guard(
     candidate: Candidate,
     ids: Collection[str],
     holdings: Holdings,
-    pods: Iterable[Pod],
+    pods: Iterable[KeptPod],
     cards: Sequence[CardFacts],
     *,
     counts_slots: bool,

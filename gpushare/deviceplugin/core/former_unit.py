@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpushare import wire
-from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.errors import InvalidQuantityError
-from gpushare.manifests import Node, Pod
+from gpushare.manifests import Node
 from gpushare.model.cards import NodeCards
 from gpushare.model.node import capacity, described_cards, unit_of_size
-from gpushare.model.pod import is_finished, was_started
 from gpushare.model.quantity import MemoryUnit
 
 # So many pods are named in a reason.
@@ -36,7 +35,7 @@ def unit_before(node: Node) -> MemoryUnit | None:
         return None
 
 
-def pods_of_other_units(pods: Iterable[Pod], cards: NodeCards, before: MemoryUnit | None) -> tuple[Pod, ...]:
+def pods_of_other_units(pods: Iterable[KeptPod], cards: NodeCards, before: MemoryUnit | None) -> tuple[KeptPod, ...]:
     """The pods with a card that were bound in another unit than ``cards`` count in; ``before`` is the node's former unit.
 
     If that is not known, the size of the card that was written on each pod shows its unit.
@@ -46,8 +45,8 @@ def pods_of_other_units(pods: Iterable[Pod], cards: NodeCards, before: MemoryUni
     sizes = {0, *(card.units for card in cards.cards)}
     found = []
     for pod in pods:
-        allocation = allocation_of(pod)
-        if is_finished(pod) or (allocation is None and not was_started(pod)):
+        allocation = pod.allocation
+        if allocation is None and not pod.was_started:
             continue
         size = allocation.card_size if allocation is not None else 0
         if (before or (unit if size in sizes else MemoryUnit(unit_of_size(size)))) != unit:
@@ -55,7 +54,7 @@ def pods_of_other_units(pods: Iterable[Pod], cards: NodeCards, before: MemoryUni
     return tuple(found)
 
 
-def advice(pods: Sequence[Pod], unit: str, before: MemoryUnit | None) -> str:
+def advice(pods: Sequence[KeptPod], unit: str, before: MemoryUnit | None) -> str:
     """The reason for the wait, and the steps of an operator; "" if there is no such pod."""
     if not pods:
         return ""

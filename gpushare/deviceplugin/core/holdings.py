@@ -12,10 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from gpushare import wire
-from gpushare.deviceplugin.core.kept_pods import allocation_of
-from gpushare.errors import GpushareError
-from gpushare.manifests import Pod
-from gpushare.model.pod import is_finished, names_slots, pod_request, was_started
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class Holdings:
 def lay(
     entries: Iterable[Entry],
     guesses: Iterable[Grant],
-    pod_of: Callable[[Entry], Pod | None],
+    pod_of: Callable[[Entry], KeptPod | None],
     cards_of: Callable[[Iterable[str]], Mapping[str, int]],
     *,
     resource: str,
@@ -113,15 +110,14 @@ def lay(
         if pod is None:
             continue
         have.add((pod.metadata.uid, entry.container))
-        if entry.resource != resource or is_finished(pod):
-            continue
-        grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards_of(entry.ids), entry.variables))
+        if entry.resource == resource:
+            grants.append(Grant(pod.metadata.uid, entry.container, entry.ids, cards_of(entry.ids), entry.variables))
     grants += [one for one in guesses if not one.ids & written and (one.uid, one.container) not in have]
     return Holdings(grants)
 
 
 def used_units(
-    holdings: Holdings, pods: Iterable[Pod], *, counts_slots: bool, besides: Collection[str] = ()
+    holdings: Holdings, pods: Iterable[KeptPod], *, counts_slots: bool, besides: Collection[str] = ()
 ) -> Counter[int]:
     """Units of each card that containers hold which have not ended, without the ids ``besides``.
 
@@ -136,33 +132,17 @@ def used_units(
         grants = holdings.of_pod(pod.metadata.uid)
         foreign = frozenset(one for grant in grants if not grant.card_of for one in grant.ids)
         if counts_slots and len(foreign) < sum(len(grant.ids) for grant in grants):
-            used.update(dict.fromkeys(holdings.cards(pod.metadata.uid), requested(pod)))
+            used.update(dict.fromkeys(holdings.cards(pod.metadata.uid), pod.units))
         elif foreign:
             used.update(_annotated(pod, len(foreign)))
-        elif not grants and was_started(pod) and not is_finished(pod):
-            used.update(_annotated(pod, requested(pod)))
+        elif not grants and pod.was_started:
+            used.update(_annotated(pod, pod.units))
     return used
 
 
-def requested(pod: Pod) -> int:
-    """The card memory that a pod asks for, in units; 0 if it asks for none, or for an amount that makes no sense."""
-    try:
-        return pod_request(pod)
-    except GpushareError:
-        return 0
-
-
-def keeps_rule_of_slots(pod: Pod) -> bool:
-    """Does each container ask for memory and one slot, or for neither?"""
-    try:
-        return names_slots(pod)
-    except GpushareError:
-        return False
-
-
-def _annotated(pod: Pod, units: int) -> Mapping[int, int]:
+def _annotated(pod: KeptPod, units: int) -> Mapping[int, int]:
     """The cards on which the annotations put the units."""
-    allocation = allocation_of(pod)
+    allocation = pod.allocation
     if allocation is None:
         return {}
     return {allocation.index: units} if allocation.by_container is None else dict(allocation.shares)

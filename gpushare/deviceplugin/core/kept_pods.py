@@ -1,6 +1,7 @@
 """The part of a pod that the plugin keeps: of bounded size (``model.pod``), and decoded once for each version. Pure.
 
-The cards that were bound are remembered (``KeptPod``): later annotations of its author change nothing.
+The cards that were bound are remembered (``KeptPod``): later annotations of its author change nothing. All that the plugin
+decides takes this value, so no decision reads a quantity or an annotation again.
 """
 
 from __future__ import annotations
@@ -12,9 +13,20 @@ from msgspec.structs import replace
 
 from gpushare import wire
 from gpushare.bounds import ANNOTATION_KEPT, CONTAINERS_OF_A_POD
+from gpushare.errors import GpushareError
 from gpushare.manifests import Container, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Allocation, encode, read_allocation
-from gpushare.model.pod import MIRROR, OURS, controller_of, is_finished, kept_of
+from gpushare.model.pod import (
+    MIRROR,
+    OURS,
+    controller_of,
+    gpu_containers,
+    is_finished,
+    kept_of,
+    names_slots,
+    pod_request,
+    was_started,
+)
 
 RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 _NUMBERS: Final = (wire.ANNOTATION_DEVICE_UNITS, wire.ANNOTATION_ASSUME_TIME)
@@ -31,11 +43,17 @@ class KeptPod(Pod, gc=False):
     only two things change what counts: what the plugin itself writes (``expected``, then ``confirmed``), and the kubelet's records
     (``corrected``). Whatever else is ``shown`` is a difference that is put right (``differences``).
 
-    ``allocation`` is that of the annotations that count (None: they say no valid card). ``expected`` are the changes of a write
-    of ours that is under way, or whose answer was lost.
+    ``allocation`` is that of the annotations that count (None: they name no valid card). ``units`` are what it asks for at its
+    worst moment, ``gpu_containers`` the ``(name, units)`` of each container that asks for card memory, in a kubelet's order of
+    allocation; 0 and none for amounts that make no sense. ``keeps_rule_of_slots``: each container asks for memory and one slot, or
+    for neither. ``expected`` are the changes of a write of ours that is under way, or whose answer was lost.
     """
 
     allocation: Allocation | None = None
+    units: int = 0
+    gpu_containers: tuple[tuple[str, int], ...] = ()
+    keeps_rule_of_slots: bool = False
+    was_started: bool = False
     shown: Mapping[str, str] = {}
     expected: Changes | None = None
 
@@ -78,22 +96,40 @@ def corrected(pod: KeptPod, has: Allocation) -> KeptPod:
     return _kept(pod, {**encode(has), **stay}, pod.shown, pod.expected)
 
 
-def differences(pod: Pod) -> dict[str, str | None]:
+def differences(pod: KeptPod) -> dict[str, str | None]:
     """The annotations to write so that the API shows what counts; none while a write of ours is under way."""
-    if not isinstance(pod, KeptPod) or pod.allocation is None or pod.expected is not None:
+    if pod.allocation is None or pod.expected is not None:
         return {}
     counts = pod.metadata.annotations or {}
     return {name: counts.get(name) for name in OURS if counts.get(name) != pod.shown.get(name)}
 
 
-def shown_allocation(pod: Pod) -> Allocation | None:
+def shown_allocation(pod: KeptPod) -> Allocation | None:
     """The allocation that the API shows of the pod, whatever counts."""
-    return decoded_from(pod.shown if isinstance(pod, KeptPod) else pod.metadata.annotations, pod)
+    return read_allocation(pod, pod.shown)[0]
 
 
 def _kept(pod: Pod, counts: dict[str, str], shown: Mapping[str, str], expected: Changes | None = None) -> KeptPod:
-    metadata = replace(pod.metadata, annotations=counts)
-    return KeptPod(metadata, pod.spec, pod.status, decoded_from(counts, pod), shown, expected)
+    try:
+        units, containers = pod_request(pod), gpu_containers(pod)
+    except GpushareError:
+        units, containers = 0, ()
+    try:
+        keeps_rule_of_slots = names_slots(pod)
+    except GpushareError:
+        keeps_rule_of_slots = False
+    return KeptPod(
+        replace(pod.metadata, annotations=counts),
+        pod.spec,
+        pod.status,
+        allocation=read_allocation(pod, counts)[0],
+        units=units,
+        gpu_containers=containers,
+        keeps_rule_of_slots=keeps_rule_of_slots,
+        was_started=was_started(pod),
+        shown=shown,
+        expected=expected,
+    )
 
 
 def cut_down(pod: Pod) -> Pod | None:
@@ -135,23 +171,12 @@ def identity(pod: Pod) -> ObjectMeta:
     return ObjectMeta(name, namespace, uid, version, {MIRROR: mirror[: ANNOTATION_KEPT.most]}, owner_references=[owner])
 
 
-def allocation_of(pod: Pod) -> Allocation | None:
-    """The card of a pod that asks for card memory; None if its annotations name no valid one."""
-    return pod.allocation if isinstance(pod, KeptPod) else decoded_from(pod.metadata.annotations, pod)
+def indices_of(pod: KeptPod) -> frozenset[int]:
+    """Card indices that a pod names, the one that a repair marks too."""
+    return frozenset(index for index, _ in pod.allocation.booked) if pod.allocation is not None else frozenset()
 
 
-def decoded_from(annotations: Mapping[str, str] | None, pod: Pod) -> Allocation | None:
-    """The allocation that these annotations would say of the pod."""
-    return read_allocation(pod, annotations)[0]
-
-
-def indices_of(pod: Pod) -> frozenset[int]:
-    """Card indices that a pod which has not ended names, the one that a repair marks too."""
-    allocation = None if is_finished(pod) else allocation_of(pod)
-    return frozenset(index for index, _ in allocation.booked) if allocation is not None else frozenset()
-
-
-def indices_in_use(pods: Iterable[Pod]) -> frozenset[int]:
+def indices_in_use(pods: Iterable[KeptPod]) -> frozenset[int]:
     """Card indices that any of these pods names: no other card may get one of them."""
     return frozenset(index for pod in pods for index in indices_of(pod))
 

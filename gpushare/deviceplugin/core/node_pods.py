@@ -75,7 +75,7 @@ class NodePods:
         # The newest version that was seen of anything.
         self.newest = 0
 
-    def in_admission_order(self) -> tuple[Pod, ...]:
+    def in_admission_order(self) -> tuple[KeptPod, ...]:
         """Pods that ask for cards: those that the kubelet found at its start by age, then the others, first bound first."""
         return tuple(self._pods[uid] for uid in self._order())
 
@@ -101,7 +101,7 @@ class NodePods:
         for uid, pod in self._pods.items():
             self._places[uid] = (False, pod.metadata.creation_timestamp or "", *self._places[uid][2:])
 
-    def missing_in(self, pods: Iterable[Pod], version: str) -> list[Pod]:
+    def missing_in(self, pods: Iterable[Pod], version: str) -> list[KeptPod]:
         """The pods that a list of that version lacks, unless the watch showed them later."""
         listed = {pod.metadata.uid for pod in pods}
         return [pod for uid, pod in self._pods.items() if uid not in listed and not self._is_newer(uid, version)]
@@ -116,8 +116,8 @@ class NodePods:
             self.restart_history()
         self._saw(version)
         listed = {pod.metadata.uid: pod for pod in sorted(pods, key=_assume_time)}
-        for pod in self.missing_in(listed.values(), version):
-            self._end(pod.metadata.uid, _GONE)
+        for gone in self.missing_in(listed.values(), version):
+            self._end(gone.metadata.uid, _GONE)
         self._unreadable &= listed.keys()
         for uid in [uid for uid in self._identities if uid not in listed and uid not in self._pods]:
             del self._identities[uid]
@@ -173,17 +173,17 @@ class NodePods:
             self._pods[uid] = replace(pod, metadata=replace(pod.metadata, resource_version=_LOST))
             self._places[uid] = (*self._places[uid][:2], 0, turn)
 
-    def find(self, namespace: str, name: str) -> Pod | None:
+    def find(self, namespace: str, name: str) -> KeptPod | None:
         """The pod of that name; the newest if an old one of the same name is still known."""
         wanted = (namespace, name)
         newest_first = reversed(self.in_admission_order())
         return next((pod for pod in newest_first if (pod.metadata.namespace, pod.metadata.name) == wanted), None)
 
-    def by_uid(self, uid: str) -> Pod | None:
+    def by_uid(self, uid: str) -> KeptPod | None:
         """The pod that asks for cards and has this uid in the API."""
         return self._pods.get(uid)
 
-    def called(self, uid: str, node: ObjectMeta) -> Pod | None:
+    def called(self, uid: str, node: ObjectMeta) -> KeptPod | None:
         """The pod that asks for cards and that the kubelet of this node calls by this uid."""
         if uid in self._identities:
             return self._pods.get(uid)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from gpushare.deviceplugin.core.kept_pods import allocation_of
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.stuck_pods import no_successor
 from gpushare.deviceplugin.core.usage import CardUse, PodOnCard
-from gpushare.manifests import Pod
 from gpushare.model.cards import NodeCards
-from gpushare.model.pod import controller_of, is_deleting, is_finished
+from gpushare.model.pod import controller_of, is_deleting
 
 READINGS: Final = 3
 # The least priority of Kubernetes' own classes, system-cluster-critical and system-node-critical.
@@ -50,14 +49,13 @@ def streaks(
     return {on: before[on].longer() if on in before else Streak(now, 1) for on in seen}
 
 
-def keep_because(pod: Pod, index: int, cards: NodeCards) -> str:
+def keep_because(pod: KeptPod, index: int, cards: NodeCards) -> str:
     """Why a pod with too much of this card is never evicted; "" if it may be."""
-    if is_deleting(pod) or is_finished(pod):
+    if is_deleting(pod):
         return "it ends already"
     if (pod.spec.priority or 0) >= _CRITICAL:
         return "it is critical to the cluster by its priority"
-    allocation = allocation_of(pod)
     sizes = [card.units for card in cards.cards if card.index == index]
-    if allocation is None or allocation.card_size not in sizes:
+    if pod.allocation is None or pod.allocation.card_size not in sizes:
         return "its card has another size than when the pod was bound, so its booking may be of another unit"
     return no_successor(controller_of(pod.metadata))

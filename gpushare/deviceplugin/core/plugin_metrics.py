@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.usage import NodeUse, PodOnCard
-from gpushare.manifests import Pod
 from gpushare.model.cards import NodeCards
 
 
@@ -22,7 +22,7 @@ class PluginMetrics:
     def __init__(self) -> None:
         # Read at each scrape: the cards of this node (None: not counted yet), and its pods.
         self.cards: Callable[[], NodeCards | None] = lambda: None
-        self.pods: Callable[[], Iterable[Pod]] = tuple
+        self.pods: Callable[[], Iterable[KeptPod]] = tuple
         # Pods with a container that may not start yet: the reasons by uid.
         self.held: Callable[[], Mapping[str, str]] = dict
         # Answers to Allocate: ``refused`` ones end their pod.

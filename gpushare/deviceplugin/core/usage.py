@@ -30,12 +30,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpushare.cli.plugin_flags import Tolerance
-from gpushare.deviceplugin.core.kept_pods import allocation_of
-from gpushare.manifests import ObjectMeta, Pod
+from gpushare.deviceplugin.core.kept_pods import KeptPod
+from gpushare.manifests import ObjectMeta
 from gpushare.model.cards import NodeCards
 from gpushare.model.node import unit_mib
 from gpushare.model.overuse import CardOveruse
-from gpushare.model.pod import is_finished
 
 MIB: Final = 1024 * 1024
 # How long an amount of overuse stands on the Node at least, in seconds.
@@ -132,24 +131,23 @@ def show(before: ShownOveruse, uses: Iterable[CardUse], reported: Container[PodO
     return ShownOveruse(pods, now)
 
 
-def bookings(pods: Iterable[Pod], cards: NodeCards) -> tuple[CardUse, ...]:
-    """The booking of each pod that has not ended, by card; a pod without a valid annotation has no known booking."""
+def bookings(pods: Iterable[KeptPod], cards: NodeCards) -> tuple[CardUse, ...]:
+    """The booking of each pod, by card; a pod without a valid annotation has no known booking."""
     unit = unit_mib(cards) * MIB
-    booked = [(pod.metadata, allocation_of(pod)) for pod in pods if unit and not is_finished(pod)]
     return tuple(
-        CardUse(PodOnCard(metadata.namespace, metadata.name, metadata.uid, index), units * unit)
-        for metadata, allocation in booked
-        if allocation is not None
-        for index, units in allocation.shares
+        CardUse(PodOnCard(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, index), units * unit)
+        for pod in pods
+        if unit and pod.allocation is not None
+        for index, units in pod.allocation.shares
     )
 
 
-def on_other_cards(uses: Iterable[CardUse], pods: Iterable[Pod]) -> frozenset[PodOnCard]:
+def on_other_cards(uses: Iterable[CardUse], pods: Iterable[KeptPod]) -> frozenset[PodOnCard]:
     """Pods with a process on a card that they did not book, or without any booking.
 
     A pod that asks for cards without a valid annotation may have booked this one.
     """
-    unknown = {pod.metadata.uid for pod in pods if allocation_of(pod) is None}
+    unknown = {pod.metadata.uid for pod in pods if pod.allocation is None}
     return frozenset(use.on for use in uses if not use.booked and use.on.uid not in unknown)
 
 

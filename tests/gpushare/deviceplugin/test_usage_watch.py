@@ -17,6 +17,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from fake_nvml.state import State
 from gpushare.cli.plugin_flags import Tolerance, UsageFlags
+from gpushare.deviceplugin.core.kept_pods import keep
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import ProcessUse
 from gpushare.deviceplugin.metrics_exposition import PluginExposition
@@ -44,18 +45,20 @@ class Rig:
         self.uuids = [card.uuid for card in state.cards()]
         self.now = 0.0
         self.pods = [
-            msgspec.convert(
-                {
-                    "metadata": {
-                        "name": "player",
-                        "namespace": "team",
-                        "uid": UID,
-                        "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_DEV": "14"},
-                        "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "o", "controller": True}],
+            keep(
+                msgspec.convert(
+                    {
+                        "metadata": {
+                            "name": "player",
+                            "namespace": "team",
+                            "uid": UID,
+                            "annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_DEV": "14"},
+                            "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "o", "controller": True}],
+                        },
+                        "spec": {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": 1}}}]},
                     },
-                    "spec": {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": 1}}}]},
-                },
-                Pod,
+                    Pod,
+                )
             )
         ]
         self.watch: UsageWatch

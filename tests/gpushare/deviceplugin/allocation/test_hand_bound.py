@@ -10,7 +10,6 @@ import pytest
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.verification import HeldError
-from gpushare.deviceplugin.core.kept_pods import allocation_of
 from gpushare.errors import NoCandidateError
 from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.admitting_node import UUIDS, AdmittingNode, Line, gpu_pod, stage
@@ -156,7 +155,7 @@ async def test_the_rule_of_slots_has_no_exception(sizes: tuple[int, ...], which:
             notes = [event["message"] for event in node.api.events]
             kept = node.allocator.view.pods.by_uid("uid-by-hand")
             assert kept is not None
-            assert (node.card("by-hand"), allocation_of(kept)) == ("-", None)
+            assert (node.card("by-hand"), kept.allocation) == ("-", None)
             assert notes
             assert all(note.endswith(wire.REASON_SLOT_MISSING) for note in notes)
             node.start_plugin()
@@ -221,7 +220,7 @@ async def test_ids_do_not_overrule_a_wish_before_the_start(
         is_refused = bool(reason) and not is_started
         kept = node.allocator.view.pods.by_uid("uid-by-hand")
         assert kept is not None
-        has = allocation_of(kept)
+        has = kept.allocation
         assert (has.shares if has else None) == (None if is_refused else ((0, 3),))
         assert [event["message"].rpartition(": ")[2] for event in node.api.events] == [reason] * is_refused
 

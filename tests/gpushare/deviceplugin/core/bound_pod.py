@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from gpushare.deviceplugin.core.kept_pods import KeptPod, keep
 from gpushare.manifests import Pod
 
 
@@ -16,7 +17,7 @@ def bound_pod(
     namespace: str = "d",
     name: str = "",
     **more: str,
-) -> Pod:
+) -> KeptPod:
     """A pod with one container; it is named by its uid unless it has a name, and ``more`` are annotations."""
     annotations = {} if card is None else {"ALIYUN_COM_GPU_MEM_IDX": str(card)}
     container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": units}}}
@@ -25,4 +26,4 @@ def bound_pod(
         "spec": {"containers": [container]},
         "status": {"phase": phase},
     }
-    return msgspec.convert(document, Pod)
+    return keep(msgspec.convert(document, Pod))

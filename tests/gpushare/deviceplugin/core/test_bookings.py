@@ -18,9 +18,9 @@ from gpushare.deviceplugin.core.bookings import (
 )
 from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay
-from gpushare.deviceplugin.core.kept_pods import allocation_of, keep
+from gpushare.deviceplugin.core.kept_pods import KeptPod, keep
 from gpushare.deviceplugin.core.repair import PodCard
-from gpushare.manifests import Pod, PodSpec, PodStatus
+from gpushare.manifests import PodSpec, PodStatus
 from gpushare.model.allocation import Allocation
 from gpushare.model.cards import CardFacts
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
@@ -37,7 +37,7 @@ def grant(uid: str, *cards: int, is_guess: bool = False, ids: int = 1) -> Grant:
     return Grant(uid, "c", frozenset("x" * ids), {f"{card}x": card for card in cards}, is_guess=is_guess)
 
 
-def stand(one: Pod, *grants: Grant, repairs: bool = True) -> PodCard:
+def stand(one: KeptPod, *grants: Grant, repairs: bool = True) -> PodCard:
     """How one pod stands."""
     (found,) = pod_cards([one], Holdings(grants), repairs=repairs)
     return found
@@ -57,7 +57,7 @@ def stand(one: Pod, *grants: Grant, repairs: bool = True) -> PodCard:
     ],
     ids=["waits", "has ids", "ids of another", "on two cards", "ran before", "marked", "guessed here", "guessed there"],
 )
-def test_a_pod_stands_where_its_ids_lie(one: Pod, grants: list[Grant], expected: PodCard) -> None:
+def test_a_pod_stands_where_its_ids_lie(one: KeptPod, grants: list[Grant], expected: PodCard) -> None:
     """The answer that it got is no ids of its own, but it is known."""
     assert stand(one, *grants) == expected
 
@@ -72,7 +72,7 @@ def test_a_pod_stands_where_its_ids_lie(one: Pod, grants: list[Grant], expected:
         ),
     ],
 )
-def test_a_pod_with_a_wish_or_of_another_extender_keeps_its_card(one: Pod, why: str) -> None:
+def test_a_pod_with_a_wish_or_of_another_extender_keeps_its_card(one: KeptPod, why: str) -> None:
     """The extender chose the card for the wish, and the original's book would go on counting the old one."""
     found = why_fixed(one) or ""
 
@@ -82,17 +82,17 @@ def test_a_pod_with_a_wish_or_of_another_extender_keeps_its_card(one: Pod, why: 
 
 
 def test_pods_that_are_not_on_one_card_stand_nowhere() -> None:
-    """A pod that has ended, asks for nothing, or is on several cards or on none is not among the pods with one card."""
-    pods = [pod("a", phase="Failed"), pod("b", 0), pod("c", "1.5"), pod("d", **SEVERAL), pod("e", card=None)]
+    """A pod that asks for nothing, or is on several cards or on none is not among the pods with one card."""
+    pods = [pod("b", 0), pod("c", "1.5"), pod("d", **SEVERAL), pod("e", card=None)]
 
     assert pod_cards(pods, Holdings(()), repairs=True) == ()
-    assert [one is None for one in map(allocation_of, pods)] == [False, True, True, False, True]
+    assert [one.allocation is None for one in pods] == [True, True, False, True]
 
 
 def test_what_pods_on_one_card_may_have_is_what_the_others_leave() -> None:
     """Pods on several cards have what is written, pods without a card what they hold; an unhealthy card has nothing."""
     cards = [CardFacts(index, f"u{index}", "m", 0, 10, healthy=index != 2) for index in range(3)]
-    pods = [pod("ended", phase="Failed", **SEVERAL), pod("several", **SEVERAL), pod("lost", card=None), pod("one")]
+    pods = [pod("several", **SEVERAL), pod("lost", card=None), pod("one")]
 
     assert open_units(pods, Holdings([grant("lost", 0)]), cards) == {0: 8, 1: 7}
     assert open_units(pods, Holdings([several("lost", (0, 10))]), cards) == {0: 0, 1: 7}
@@ -102,10 +102,9 @@ RAN = {"name": "c", "state": {"terminated": {}}}
 ASKED = [("c", 4), ("d", 2)]
 
 
-def by_book(one: Pod, *grants: Grant, shown: Pod | None = None, **more: bool) -> Allocation | None:
+def by_book(one: KeptPod, *grants: Grant, shown: KeptPod | None = None, **more: bool) -> Allocation | None:
     """The cards that the kubelet's records have written."""
-    if shown is not None:
-        one = keep(shown, keep(one))
+    one = keep(one if shown is None else shown, keep(one))
     return allocation_by_book(one, grants, counts_slots=more.get("slots", False))
 
 
@@ -136,7 +135,9 @@ LET_IN, NOT_LET_IN = (Allocation(((1, 4),), assigned=assigned) for assigned in (
         "several as written", "several, held",
     ],
 )  # fmt: skip
-def test_what_has_run_has_what_was_bound(one: Pod, grants: list[Grant], shown: Pod | None, expected: object) -> None:
+def test_what_has_run_has_what_was_bound(
+    one: KeptPod, grants: list[Grant], shown: KeptPod | None, expected: object
+) -> None:
     """Whatever its annotations say; a pod that is held for a wrong guess keeps what is written."""
     assert by_book(one, *grants, shown=shown) == expected
 
@@ -178,7 +179,7 @@ def line(uid: str, *ids: str, container: str = "c", resource: str = wire.RESOURC
     return Entry(container, frozenset(ids), uid, resource=resource)
 
 
-def kept(entries: Sequence[Entry], *pods: Pod, slots: int = 0, guesses: Sequence[Grant] = ()) -> set[str]:
+def kept(entries: Sequence[Entry], *pods: KeptPod, slots: int = 0, guesses: Sequence[Grant] = ()) -> set[str]:
     """The kept ids, over an unhealthy card 0 and a healthy card 1 of four ids each."""
     cards = [CardFacts(index, f"GPU-{index}", "m", 4, 4, slots, healthy=index == 1) for index in range(2)]
     known = {one.metadata.uid: one for one in pods}
@@ -192,13 +193,12 @@ LINES = [
     line("a", "gs-0-0", "gs-0-1", container="init"),
     line("a", "gs-0-1"),
     line("b", "gs-1-0"),
-    line("ended", "gs-0-2"),
     line("gone", "gs-0-3"),
 ]
 STARTED = pod("lost", 2, card=0, phase="Running")
-KEPT: dict[str, tuple[list[Entry], list[Pod], set[str]]] = {
+KEPT: dict[str, tuple[list[Entry], list[KeptPod], set[str]]] = {
     "of pods that are there, of the unhealthy card": (
-        LINES, [pod("a"), pod("b", card=1), pod("ended", phase="Succeeded")], {"gs-0-0", "gs-0-1"},
+        LINES, [pod("a"), pod("b", card=1)], {"gs-0-0", "gs-0-1"},
     ),
     "of no pod": ([], [pod("a")], set()),
     "where they lie: the annotation may follow later": (
@@ -217,7 +217,7 @@ KEPT: dict[str, tuple[list[Entry], list[Pod], set[str]]] = {
 
 @pytest.mark.parametrize(("entries", "pods", "expected"), KEPT.values(), ids=KEPT.keys())
 def test_ids_that_count_for_pods_on_an_unhealthy_card_are_kept(
-    entries: list[Entry], pods: list[Pod], expected: set[str]
+    entries: list[Entry], pods: list[KeptPod], expected: set[str]
 ) -> None:
     """Ids of a healthy card need no keeping; the kubelet and the scheduler count the ids and not the annotation."""
     assert kept(entries, *pods) == expected

@@ -18,6 +18,7 @@ from gpushare.deviceplugin.core.candidates import (
     ids_by_card,
     match,
 )
+from gpushare.deviceplugin.core.kept_pods import KeptPod, keep
 from gpushare.errors import NoCandidateError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import decode
@@ -29,7 +30,7 @@ def containers(prefix: str, amounts: tuple[object, ...]) -> list[object]:
     return [{"name": f"{prefix}{number}", "resources": one} for number, one in enumerate(limits)]
 
 
-def pod(name: str, *units: object, card: object = 0, init: tuple[object, ...] = (), **more: object) -> Pod:
+def pod(name: str, *units: object, card: object = 0, init: tuple[object, ...] = (), **more: object) -> KeptPod:
     """A pod bound to the node, on a card."""
     annotations = {"ALIYUN_COM_GPU_MEM_IDX": str(card)} if card is not None else {}
     annotations["ALIYUN_COM_GPU_MEM_ASSIGNED"] = str(more.get("assigned", "false"))
@@ -40,7 +41,7 @@ def pod(name: str, *units: object, card: object = 0, init: tuple[object, ...] = 
         "spec": {"containers": containers("c", units), "initContainers": containers("i", init)},
         "status": {"phase": more.get("phase", "Pending"), "containerStatuses": more.get("statuses")},
     }
-    return msgspec.convert(document, Pod)
+    return keep(msgspec.convert(document, Pod))
 
 
 FREE = {0: 14, 1: 14}
@@ -61,7 +62,7 @@ def offer(
 DELETED = "2026-01-01T00:00:00Z"
 DYING = pod("dying", 1, 1, 1, deleting=DELETED)
 HALF = {"uid-b": ["c0"]}
-ORDERS: dict[str, tuple[list[Pod], dict[str, list[str]], tuple[Any, ...], list[str]]] = {
+ORDERS: dict[str, tuple[list[KeptPod], dict[str, list[str]], tuple[Any, ...], list[str]]] = {
     "bound first, whatever its name": ([pod("b", 3), pod("a", 3)], {}, (), ["b c0", "a c0"]),
     "a half-done pod first: a kubelet finishes one": ([pod("a", 3), pod("b", 1, 2)], HALF, ("uid-b",), ["b c1", "a c0"]),
     "in its order, if another was answered after it": ([pod("a", 3), pod("b", 1, 2)], HALF, (), ["a c0", "b c1"]),
@@ -84,7 +85,7 @@ ORDERS: dict[str, tuple[list[Pod], dict[str, list[str]], tuple[Any, ...], list[s
 
 @pytest.mark.parametrize(("pods", "granted", "latest", "expected"), ORDERS.values(), ids=ORDERS.keys())
 def test_containers_wait_in_the_kubelets_order(
-    pods: list[Pod], granted: dict[str, list[str]], latest: tuple[Any, ...], expected: list[str]
+    pods: list[KeptPod], granted: dict[str, list[str]], latest: tuple[Any, ...], expected: list[str]
 ) -> None:
     """The container that a kubelet asks for next comes first; a deletion is not seen between two containers of a pod."""
     assert [f"{one.pod} {one.container}" for one in candidates(pods, granted, {}, *latest)] == expected
@@ -100,7 +101,6 @@ def test_a_candidate_says_container_and_pod_units() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        pod("x", 3, phase="Failed"),
         pod("x", 3, deleting="2026-01-01T00:00:00Z", phase="Running"),
         pod("x", 3, card=None),
         pod("x", 3, card="-1"),
@@ -109,7 +109,6 @@ def test_a_candidate_says_container_and_pod_units() -> None:
         pod("x", 3, annotations={"scheduler.framework.gpushare.allocation": "{}"}),
     ],
     ids=[
-        "failed",
         "deleting",
         "no card",
         "wrong card",
@@ -118,7 +117,7 @@ def test_a_candidate_says_container_and_pod_units() -> None:
         "several cards that are none",
     ],
 )
-def test_pods_that_do_not_wait_for_a_card_are_no_candidates(other: Pod) -> None:
+def test_pods_that_do_not_wait_for_a_card_are_no_candidates(other: KeptPod) -> None:
     """Whatever they ask for."""
     assert candidates([other], {}, {}) == []
 
@@ -283,7 +282,7 @@ def test_counted_slots_make_a_container_one_id_with_its_units() -> None:
     ids=["nobody", "no slot", "no room", "several cards"],
 )
 def test_with_counted_slots_no_candidate_is_an_error_too(
-    waiting: list[Pod], free: dict[int, int], room: dict[int, int], says: str
+    waiting: list[KeptPod], free: dict[int, int], room: dict[int, int], says: str
 ) -> None:
     """One slot cannot stand for several cards."""
     with pytest.raises(NoCandidateError, match=says):

@@ -10,7 +10,7 @@ import pytest
 from gpushare import wire
 from gpushare.deviceplugin.core.announced_cards import PhysicalCard, describe_cards
 from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units, unit_before
-from gpushare.deviceplugin.core.kept_pods import cut_down
+from gpushare.deviceplugin.core.kept_pods import KeptPod, cut_down
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.manifests import Node, Pod
 from gpushare.model.cards import NodeCards, encode_cards
@@ -35,7 +35,7 @@ def node_of(cards: NodeCards | None, memory: int | None = None) -> Node:
     return msgspec.convert({"metadata": metadata, "status": {"capacity": capacity}}, Node)
 
 
-def pods_of(*items: dict[str, Any]) -> tuple[Pod, ...]:
+def pods_of(*items: dict[str, Any]) -> tuple[KeptPod, ...]:
     """The pods as the plugin keeps them."""
     pods = NodePods()
     for item in items:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, keeps_rule_of_slots, lay, used_units
-from gpushare.manifests import Pod
+from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay, used_units
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod as pod
 
 MEMORY, SLOT = "aliyun.com/gpu-mem", "aliyun.com/gpu-slot"
@@ -21,7 +21,7 @@ def cards_of(ids: Iterable[str]) -> dict[str, int]:
     return {one: int(one[0]) for one in ids if one[0].isdigit()}
 
 
-def laid(entries: Sequence[Entry], *pods: Pod, resource: str = MEMORY, **more: object) -> Holdings:
+def laid(entries: Sequence[Entry], *pods: KeptPod, resource: str = MEMORY, **more: object) -> Holdings:
     """The holdings of these pods."""
     known = {one.metadata.uid: one for one in pods}
     guesses = more.pop("guesses", ())
@@ -29,16 +29,15 @@ def laid(entries: Sequence[Entry], *pods: Pod, resource: str = MEMORY, **more: o
 
 
 def test_where_our_ids_lie_is_the_card() -> None:
-    """The ids of pods that exist and have not ended, of the announced resource."""
+    """The ids of pods that the plugin keeps, of the announced resource."""
     entries = [
         entry("a", "1x", "1y"),
         entry("a", "1y", container="init"),
         entry("gone", "0x"),
-        entry("ended", "0x"),
         entry("a", "0z", resource=SLOT),
         entry("go", "g1", "g2"),
     ]
-    holdings = laid(entries, pod("a"), pod("ended", phase="Failed"), pod("go"))
+    holdings = laid(entries, pod("a"), pod("go"))
 
     assert holdings.containers() == {"a": ["c", "init"], "go": ["c"]}
     assert (holdings.cards("a"), holdings.cards("go"), holdings.cards("gone")) == ({1}, frozenset(), frozenset())
@@ -90,7 +89,6 @@ def test_started_pod_without_a_book_entry_counts_by_annotation() -> None:
     pods = [
         pod("ran", card=1, phase="Running"),
         pod("new", card=1),
-        pod("done", card=1, phase="Succeeded"),
         pod("odd", "x", phase="Running"),
     ]
 
@@ -108,8 +106,3 @@ def test_where_slots_are_counted_a_pod_holds_what_it_asks_for() -> None:
     ]
 
     assert used_units(laid(entries, *pods, resource=SLOT), pods, counts_slots=True) == {0: 4000, 1: 2, 2: 0}
-
-
-def test_an_amount_that_makes_no_sense_keeps_no_rule() -> None:
-    """A pod with it gets no card; one that asks for nothing breaks no rule."""
-    assert [keeps_rule_of_slots(pod("a", units)) for units in ("1.5", 2, 0)] == [False, False, True]

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpushare.deviceplugin.core.kept_pods import (
-    allocation_of,
+    KeptPod,
     asks_for_cards,
     confirmed,
     corrected,
@@ -105,38 +105,37 @@ def test_a_static_pod_is_known_by_its_hash() -> None:
 def test_a_kept_pod_has_its_allocation(units: str, card: str, expected: Any) -> None:
     """A kept pod has the allocation of the whole pod, whatever is shown later."""
     whole, later = (pod({"aliyun.com/gpu-mem": units}, **annotations) for annotations in ({INDEX: card}, {}))
-    found = [allocation_of(whole), allocation_of(keep(whole)), allocation_of(keep(later, keep(whole)))]
+    found = [keep(whole).allocation, keep(later, keep(whole)).allocation]
 
-    assert [None if one is None else one.shares for one in found] == [expected, expected, expected]
+    assert [None if one is None else one.shares for one in found] == [expected, expected]
 
 
-def on_card(phase: str, **annotations: str) -> Pod:
+def on_card(**annotations: str) -> KeptPod:
     """A pod of three units."""
-    return pod({"aliyun.com/gpu-mem": "3"}, phase=phase, **annotations)
+    return keep(pod({"aliyun.com/gpu-mem": "3"}, **annotations))
 
 
 @pytest.mark.parametrize(
     ("one", "indices"),
     [
-        (on_card("Running"), set()),
-        (on_card("Running", **{INDEX: "2"}), {2}),
-        (on_card("Succeeded", **{INDEX: "2"}), set()),
-        (on_card("Running", **{INDEX: "two"}), set()),
-        (on_card("Running", **{SEVERAL: '{"0":{"1":2,"3":1}}'}), {1, 3}),
-        (on_card("Running", **{SEVERAL: "{"}), set()),
+        (on_card(), set()),
+        (on_card(**{INDEX: "2"}), {2}),
+        (on_card(**{INDEX: "two"}), set()),
+        (on_card(**{SEVERAL: '{"0":{"1":2,"3":1}}'}), {1, 3}),
+        (on_card(**{SEVERAL: "{"}), set()),
     ],
 )
-def test_a_pod_names_its_cards_until_it_has_ended(one: Pod, indices: set[int]) -> None:
+def test_a_pod_names_its_cards(one: KeptPod, indices: set[int]) -> None:
     """An annotation that cannot be read names none; an index is in use while one pod names it."""
     assert indices_of(one) == indices
-    assert indices_in_use([on_card("Running"), on_card("Running", **{INDEX: "0"}), one]) == {0, *indices}
+    assert indices_in_use([on_card(), on_card(**{INDEX: "0"}), one]) == {0, *indices}
 
 
 REPAIR, ASSIGNED = "ALIYUN_COM_GPU_MEM_REPAIR", "ALIYUN_COM_GPU_MEM_ASSIGNED"
 WISH = "gpushare.aliyun.com/card-model"
 
 
-def annotated(**annotations: str) -> Pod:
+def annotated(**annotations: str) -> KeptPod:
     """A pod of two units as the API shows it."""
     return bound_pod("a", "2", None, **annotations)
 
@@ -207,6 +206,19 @@ def test_the_kubelets_book_counts_more() -> None:
     assert differences(corrected(replace(one, expected={INDEX: "0"}), book)) == {}
 
 
-def test_a_pod_that_was_not_kept_differs_in_nothing() -> None:
-    """Only what was bound can be put right."""
-    assert differences(annotated(**{INDEX: "1"})) == {}
+@pytest.mark.parametrize(
+    ("limits", "units", "keeps_rule"),
+    [
+        ({"aliyun.com/gpu-mem": "1.5"}, 0, False),
+        ({"aliyun.com/gpu-mem": "2"}, 2, False),
+        ({"aliyun.com/gpu-mem": "2", "aliyun.com/gpu-slot": "1"}, 2, True),
+        ({"aliyun.com/gpu-mem": "2", "aliyun.com/gpu-slot": "x"}, 2, False),
+        ({}, 0, True),
+    ],
+)
+def test_an_amount_that_makes_no_sense_is_none(limits: dict[str, Any], units: int, keeps_rule: bool) -> None:
+    """A pod with such an amount of memory asks for 0 units, and one with such an amount of slots breaks their rule."""
+    kept = keep(pod(limits))
+
+    assert (kept.units, kept.gpu_containers) == (units, (("c0", units),) if units else ())
+    assert kept.keeps_rule_of_slots is keeps_rule

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpushare.bounds import TURNED_AWAY_PODS
-from gpushare.deviceplugin.core.kept_pods import allocation_of, differences
+from gpushare.deviceplugin.core.kept_pods import differences
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.manifests import ObjectMeta, OwnerReference, Pod, PodOutline, PodSpec, PodStatus
 from gpushare.model.allocation import Allocation
@@ -167,9 +167,10 @@ def test_followers_get_the_changes() -> None:
     pods.correct("b", Allocation(((1, 2),), 14))
 
     assert seen == [1, 2, 1, 1]
-    found = allocation_of(pods.by_uid("b") or Pod())
-    assert found is not None
-    assert found.shares == ((1, 2),)
+    kept = pods.by_uid("b")
+    assert kept is not None
+    assert kept.allocation is not None
+    assert kept.allocation.shares == ((1, 2),)
 
 
 def copy_of(uid: str, called: str, owner: OwnerReference | None, *, asks: bool = True) -> Pod:

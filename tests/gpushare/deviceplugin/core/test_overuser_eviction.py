@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpushare.cli.plugin_flags import Tolerance
+from gpushare.deviceplugin.core.kept_pods import KeptPod, keep
 from gpushare.deviceplugin.core.overuser_eviction import READINGS, Streak, keep_because, streaks
 from gpushare.deviceplugin.core.usage import CardUse, Overuse, PodOnCard, judge
 from gpushare.manifests import Pod
@@ -28,7 +29,7 @@ def cards(*, healthy: bool = True, there: bool = True) -> NodeCards:
     return NodeCards(1, "ids", "GiB", "boot", facts)
 
 
-def pod(owner: dict[str, Any] | None = OWNER, *, size: object = 14, **more: Any) -> Pod:
+def pod(owner: dict[str, Any] | None = OWNER, *, size: object = 14, **more: Any) -> KeptPod:
     """A pod on the card."""
     annotations = {"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_DEV": str(size)}
     metadata = {
@@ -37,7 +38,7 @@ def pod(owner: dict[str, Any] | None = OWNER, *, size: object = 14, **more: Any)
     }  # fmt: skip
     spec = {"containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": 1}}}]}
     phase = {"phase": more.pop("phase", "Running")}
-    return msgspec.convert({"metadata": metadata, "spec": {**spec, **more}, "status": phase}, Pod)
+    return keep(msgspec.convert({"metadata": metadata, "spec": {**spec, **more}, "status": phase}, Pod))
 
 
 # A look: seconds since the one before, the use of the pod (None: not known), whether the card is healthy, and there.
@@ -103,7 +104,6 @@ def test_a_pod_of_a_controller_may_be_evicted() -> None:
         (pod({**OWNER, "controller": False}), "no controller would replace it"),
         (pod({**OWNER, "kind": "Node"}), "it is a static pod"),
         (pod(deleted="2026-01-01T00:00:00Z"), "it ends already"),
-        (pod(phase="Succeeded"), "it ends already"),
         (pod(priority=2_000_000_000), "it is critical to the cluster"),
         (pod(size=14_000), "its card has another size"),
         (pod(size="x"), "its card has another size"),
@@ -111,7 +111,7 @@ def test_a_pod_of_a_controller_may_be_evicted() -> None:
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
-def test_pods_that_are_never_evicted(kept: Pod, why: str) -> None:
+def test_pods_that_are_never_evicted(kept: KeptPod, why: str) -> None:
     """Each with its reason."""
     assert keep_because(kept, 0, cards()).startswith(why)
 

@@ -9,10 +9,10 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.usage import MIB, CardUse, NodeUse, PodOnCard
 from gpushare.deviceplugin.metrics_exposition import PluginExposition
-from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
@@ -28,7 +28,7 @@ class Plugin:
         self.metrics = PluginMetrics()
         self.exposition = PluginExposition(self.metrics)
         self.cards = NodeCards(1, "ids", unit, "boot", cards)
-        self.pods: list[Pod] = []
+        self.pods: list[KeptPod] = []
         self.metrics.cards, self.metrics.pods = lambda: self.cards, lambda: self.pods
 
     def scrape(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
@@ -49,7 +49,7 @@ class Plugin:
         return {key[0] if len(key) == 1 else key: value for key, value in rows.items()}
 
 
-def pod(name: str, index: int = 0, units: int = 2) -> Pod:
+def pod(name: str, index: int = 0, units: int = 2) -> KeptPod:
     """A running pod with a card."""
     return bound_pod(f"uid-{name}", units, index, "Running", namespace="team", name=name)
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.cli.plugin_flags import Tolerance
+from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.usage import (
     MIB,
     CardUse,
@@ -25,7 +26,7 @@ from gpushare.deviceplugin.core.usage import (
     show,
     sum_up,
 )
-from gpushare.manifests import ObjectMeta, Pod
+from gpushare.manifests import ObjectMeta
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.overuse import CardOveruse
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
@@ -41,7 +42,7 @@ ON = PodOnCard("team", "a", "uid-a", 0)
 EXACT = Tolerance()
 
 
-def pod(units: object = 2, phase: str = "Running", **annotations: str) -> Pod:
+def pod(units: object = 2, phase: str = "Running", **annotations: str) -> KeptPod:
     """A pod that the extender bound."""
     return bound_pod("uid-a", units, None, phase, namespace="team", name="a", **annotations)
 
@@ -67,8 +68,8 @@ def test_a_pod_of_several_cards_booked_of_each() -> None:
 
 
 def test_pods_without_a_valid_card_booked_nothing_that_we_know() -> None:
-    """A pod without a readable card and amount booked nothing, nor did one that has ended or one in an unreadable unit."""
-    pods = [pod(), pod(**on_card("x")), pod("1.5", **on_card(0)), pod(phase="Succeeded", **on_card(0))]
+    """A pod without a readable card and amount booked nothing, nor did one in an unreadable unit."""
+    pods = [pod(), pod(**on_card("x")), pod("1.5", **on_card(0))]
 
     assert bookings(pods, CARDS) == ()
     assert bookings([pod(**on_card(0))], msgspec.structs.replace(CARDS, unit="?")) == ()
