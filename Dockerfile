@@ -4,7 +4,7 @@
 #
 # BASE is any image with Python 3.11 or newer and glibc, named by its digest: a tag may be another image tomorrow. To renew it, ask a
 # registry (`docker buildx imagetools inspect python:3.13-slim`). Packages come from the package index, each file with the hash that
-# .ci/constraints has. Where neither a registry nor an index may be reached, `make images` puts wheels and compiled programs into clusters/kind/program_images/ready and builds on a base that it
+# .ci/constraints has. Where neither a registry nor an index may be reached, `make kind` puts wheels and compiled programs into clusters/kind/program_images/ready and builds on a base that it
 # made from Debian packages (clusters/kind/program_images/README.md). Steps run Python, so the base needs no shell.
 #
 # The stages stand in the order in which they are needed: builders before BuildKit build every stage above the target.

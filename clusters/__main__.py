@@ -105,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
             "--node-image",
             default="",
             metavar="IMAGE",
-            help="image of the nodes, where they are containers (default: the one that `make kind-image` builds)",
+            help="image of the nodes, where they are containers (default: the one that `make kind` builds)",
         )
         one.add_argument(
             "--image-base",

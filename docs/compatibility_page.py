@@ -1,6 +1,6 @@
 """Writes docs/compatibility.md from the reports of validations that are kept in docs/compatibility.
 
-``make generate`` runs it; ``make verify`` fails if the page is out of date.
+``make generate`` runs it; ``.ci/run`` fails if the page is out of date.
 """
 
 from __future__ import annotations

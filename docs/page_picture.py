@@ -1,4 +1,4 @@
-"""Draws docs/page.png: the extender's page beside the living cluster of ``up --demo``. ``make picture`` runs it, with chromium."""
+"""Draws docs/page.png: the extender's page beside the living cluster of ``up --demo``; needs chromium."""
 
 from __future__ import annotations
 

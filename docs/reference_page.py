@@ -1,6 +1,6 @@
 """Writes docs/reference.md: flags and variables of the programs, metrics, and the names that other programs see.
 
-``make generate`` runs it; ``make verify`` fails if the page is out of date.
+``make generate`` runs it; ``.ci/run`` fails if the page is out of date.
 """
 
 from __future__ import annotations

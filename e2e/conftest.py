@@ -52,9 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--require-control-plane", action="store_true", help="fail, not skip, where the real control plane is not there"
     )
     group.addoption("--target", default="gpushare", help="what is judged: a name in e2e/targets, or a file")
-    group.addoption(
-        "--node-image", default="", help="image of kind's nodes (default: the one that make kind-image builds)"
-    )
+    group.addoption("--node-image", default="", help="image of kind's nodes (default: the one that make kind builds)")
     group.addoption(
         "--image-base", default="", help="image that kind's programs are built on (default: of this machine's packages)"
     )

@@ -44,7 +44,7 @@ def locate_tool(name: str, environment: Mapping[str, str]) -> Path:
     for module in tool_modules():
         if name in (found := cached(module, environment)):
             return found[name]
-    raise ClusterError(f"no {name}: `make chart-tools` builds it (needs Go, takes minutes, once)")
+    raise ClusterError(f"no {name}: `python -m clusters.deploy.chart_tools` builds it (needs Go, takes minutes, once)")
 
 
 def operator_kinds(environment: Mapping[str, str]) -> list[Path]:

@@ -60,7 +60,7 @@ class KindNodes(KindManagerBase):  # type: ignore[misc]  # the library has no ty
         self._running: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
         if shutil.which(self.get_binary_name(), path=environment.get("PATH")) is None:
-            raise ClusterError("kind is not on PATH; `make docker` builds it and says where")
+            raise ClusterError("kind is not on PATH; `make kind` builds it and says where")
         # A file without a name would be the library's own choice of one.
         super().__init__(None, str(config), kubeconfig)
 

@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         ("wheels", "fail unless the folder has our wheels, in this version", _wheels),
         ("plugins", "pack the plugins of kubectl with our wheel in the folder; asks the package index", _plugins),
         ("krew", "write a manifest of krew for each plugin, from the archives in the folder", _krew),
-        ("chart", "pack the chart into the folder; needs helm (make chart-tools)", _chart),
+        ("chart", "pack the chart into the folder; needs helm (python -m clusters.deploy.chart_tools)", _chart),
         ("checksums", "write SHA256SUMS of the files in the folder", _checksums),
     ):
         one = verbs.add_parser(verb, help=text)

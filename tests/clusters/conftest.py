@@ -43,25 +43,25 @@ def kubectl(binaries: Binaries) -> Path:
 
 @pytest.fixture(scope="session")
 def helm() -> Path:
-    """The one that `make chart-tools` builds."""
+    """The one that `python -m clusters.deploy.chart_tools` builds."""
     return _tool("helm")
 
 
 @pytest.fixture(scope="session")
 def kustomize() -> Path:
-    """The one that `make chart-tools` builds."""
+    """The one that `python -m clusters.deploy.chart_tools` builds."""
     return _tool("kustomize")
 
 
 @pytest.fixture(scope="session")
 def actionlint() -> Path:
-    """The one that `make chart-tools` builds."""
+    """The one that `python -m clusters.deploy.chart_tools` builds."""
     return _tool("actionlint")
 
 
 @pytest.fixture(scope="session")
 def krew() -> Path:
-    """The one that `make chart-tools` builds."""
+    """The one that `python -m clusters.deploy.chart_tools` builds."""
     return _tool("krew")
 
 

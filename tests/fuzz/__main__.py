@@ -1,4 +1,4 @@
-"""``python -m tests.fuzz``: feed the extender's edge with what a coverage-guided fuzzer makes (atheris; ``make fuzz``).
+"""``python -m tests.fuzz``: feed the extender's edge with what a coverage-guided fuzzer makes (atheris).
 
 Inputs that reach new code are kept in ``tests/data/fuzz``. Exit code 0 if nothing broke; else atheris's, with the input in a file.
 """

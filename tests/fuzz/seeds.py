@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-# One input a line, in base64: those that reach other code than the ones before them. ``make fuzz`` adds to it.
+# One input a line, in base64: those that reach other code than the ones before them. ``python -m tests.fuzz`` adds to it.
 FOUND: Final = Path(__file__).parents[1] / "data" / "fuzz" / "extender_edge.txt"
 _RECORDED: Final = Path(__file__).parents[1] / "data" / "upstream" / "extender"
 _POD: Final = (

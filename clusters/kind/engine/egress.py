@@ -71,9 +71,7 @@ def egress_packets(environment: Mapping[str, str]) -> int:
     """The packets rejected on their way out since the rules were set. Raises ClusterError if they are not set."""
     saved = [_filter(family, environment, "-c") for family in _families(environment)]
     if not saved or not all(map(is_set, saved)):
-        raise ClusterError(
-            "the rules that let nothing out of the machine are not set: `make docker` sets them, as root"
-        )
+        raise ClusterError("the rules that let nothing out of the machine are not set: `make kind` sets them, as root")
     return sum(map(rejected, saved))
 
 

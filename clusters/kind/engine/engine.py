@@ -18,8 +18,8 @@ from clusters.processes.progress import Progress
 from clusters.processes.running_clusters import CHECKOUT
 from clusters.provider import ClusterError
 
-_FORCE: Final = "make docker-down ARGS=--force"
-_HINT: Final = "`make docker` starts one (as root)"
+_FORCE: Final = "make kind-down ARGS=--force"
+_HINT: Final = "`make kind` starts one (as root)"
 # A node is a container of a hundred thousand files.
 _REMOVE_SECONDS: Final = 300.0
 _NETWORK_VARIABLE: Final = "KIND_EXPERIMENTAL_DOCKER_NETWORK"

@@ -15,7 +15,7 @@ from clusters.provider import ClusterError
 def test_a_tool_is_found_once_it_is_built(tmp_path: Path, name: str) -> None:
     """In the pinned version; before, the error names the target that builds it."""
     environment = {"GPUSHARE_CACHE": str(tmp_path)}
-    with pytest.raises(ClusterError, match=f"no {name}: `make chart-tools`"):
+    with pytest.raises(ClusterError, match=f"no {name}: `python -m clusters.deploy.chart_tools`"):
         locate_tool(name, environment)
     (module,) = (one for one in tool_modules() if name in one.packages)
     path = module.cache(cache_folder(environment)) / name

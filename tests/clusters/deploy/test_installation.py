@@ -32,7 +32,9 @@ async def command(binaries: Binaries) -> AsyncIterator[Command]:
     try:
         kinds = operator_kinds({**os.environ, "GOPROXY": "off"})
     except ClusterError as error:
-        pytest.skip(f"the kinds of the Prometheus operator are not there, `make chart-tools` fetches them: {error}")
+        pytest.skip(
+            f"no kinds of the Prometheus operator, `python -m clusters.deploy.chart_tools` fetches them: {error}"
+        )
     with scratch_folder() as folder:
         plane = RealControlPlane(binaries, folder, dict(os.environ))
         # Programs keep their caches below HOME, and kubectl in a folder that a variable names.

@@ -99,7 +99,7 @@ def test_a_synchronous_test_does_what_a_chart_author_does(tmp_path: Path) -> Non
     assert "1 passed" in (output := run(tmp_path, SYNCHRONOUS)), output
 
 
-@pytest.mark.exhaustive("make try-wheels shares a cluster between cases")
+@pytest.mark.exhaustive("make wheels ARGS=--on shares a cluster between cases")
 def test_tests_share_a_cluster_and_not_their_namespaces(tmp_path: Path) -> None:
     """With one cluster for the session each test, asynchronous or not, begins without pods; another one is made by hand."""
     assert "3 passed" in (output := run(tmp_path, SHARED, "--gpu-cluster-per", "session")), output

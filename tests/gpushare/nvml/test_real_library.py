@@ -1,4 +1,4 @@
-"""NVIDIA's own libnvidia-ml.so.1 on a machine without a card: ``make real-nvml LIBNVIDIA_ML=PATH``.
+"""NVIDIA's own libnvidia-ml.so.1 on a machine without a card: it runs if ``LIBNVIDIA_ML`` names one.
 
 The library comes with any driver; Debian has it in non-free as libnvidia-ml1, which is enough unpacked.
 """
@@ -27,7 +27,7 @@ NAMED = os.environ.get(VARIABLE, "")
 REASON = "the NVIDIA kernel module is not loaded"
 
 pytestmark = [
-    pytest.mark.skipif(not NAMED, reason=f"{VARIABLE} names no real libnvidia-ml.so.1: make real-nvml {VARIABLE}=PATH"),
+    pytest.mark.skipif(not NAMED, reason=f"{VARIABLE} names no real libnvidia-ml.so.1: set {VARIABLE}=PATH"),
     pytest.mark.skipif(DRIVER_FOLDER.exists(), reason=f"this machine has a driver ({DRIVER_FOLDER}), so NVML answers"),
 ]
 

@@ -127,7 +127,7 @@ def reason_against(folder: Path, environment: dict[str, str]) -> str | None:
     host = look(folder, environment)
     absent = [*missing(host), *(f"no `{tool}` on PATH" for tool in _TOOLS if shutil.which(tool) is None)]
     if host.lacks_programs:
-        absent.append("dockerd is not installed: `make docker` installs it")
+        absent.append("dockerd is not installed: `make kind` installs it")
     return "; ".join(absent) or None
 
 

@@ -21,7 +21,7 @@ def test_images_of_the_product_simulate_no_cards() -> None:
     except ClusterError as error:
         pytest.skip(str(error))
     if images is None:
-        pytest.skip("no images of this checkout in Docker: `make images` builds them")
+        pytest.skip("no images of this checkout in Docker: `make kind` builds them")
     code = "import importlib.util, shutil; print(importlib.util.find_spec('fake_nvml'), shutil.which('fake-nvml'))"
     for image in (images.extender, images.device_plugin):
         least = ["--rm", "--network=none", "--read-only", "--cap-drop=ALL", "--entrypoint=/opt/gpushare/bin/python"]

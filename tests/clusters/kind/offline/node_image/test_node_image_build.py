@@ -1,4 +1,4 @@
-"""Promises of the node image's name; the image itself is built by `make kind-image` and used by the cases on kind."""
+"""Promises of the node image's name; the image itself is built by `make kind` and used by the cases on kind."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     environment = engine_environment(dict(os.environ))
     image = build.name_of(node_programs.modules(node_programs.minors()[0]))
     if not has_images([image], environment):
-        pytest.skip(f"{image} is not built: `make kind-image` does")
+        pytest.skip(f"{image} is not built: `make kind` does")
     cluster = f"gpushare-node-{os.getpid()}"
     containers = (f"{cluster}-control-plane", f"{cluster}-worker", f"{cluster}-worker2")
     folder = tmp_path_factory.mktemp("kind")
