@@ -7,10 +7,8 @@ from typing import Any, Final
 import pytest
 
 from e2e.parity.parity_objects import config_map, made, maps, place, pod, short
-from e2e.parity.parity_requests import Ask, compare, delete, get, merge, post
+from e2e.parity.parity_requests import Ask, compare, get, merge, post
 from e2e.parity.sides import Both, Side
-
-_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/${ns}/events"
 
 
 def names(body: Any) -> list[str]:
@@ -24,21 +22,6 @@ def shown(path: str, *expected: str, **params: Any) -> Ask:
 
 
 _MAPS: Final = [post("configmaps", config_map(f"m{number}", labels={"app": "x"})) for number in range(5)]
-
-
-@pytest.mark.promise("G1-03")
-async def test_a_list_of_a_version(bare: Both) -> None:
-    """A list shows the past with Exact, and the present with NotOlderThan or without a match."""
-    second = "${version:1}"
-    await compare(
-        bare,
-        *_MAPS[:3],
-        shown("configmaps", "m0", "m1", resourceVersion=second, resourceVersionMatch="Exact"),
-        shown("configmaps", "m0", "m1", "m2", resourceVersion=second, resourceVersionMatch="NotOlderThan"),
-        shown("configmaps", "m0", "m1", "m2", resourceVersion=second),
-        shown("configmaps", "m0", "m1", "m2"),
-        shown("configmaps", "m0", "m1", "m2", resourceVersion="0", resourceVersionMatch="NotOlderThan"),
-    )
 
 
 @pytest.mark.promise("G1-03")
@@ -68,7 +51,7 @@ async def test_a_page_that_is_too_old(bare: Both) -> None:
             await made(side, path, {"metadata": {"name": f"e{number}"}, "involvedObject": about})
         page = await side.call("GET", path, params={"limit": "2"})
         await made(side, maps(side), config_map("later"))
-        await side.compact()
+        await side.cluster.compact()
         params = {"limit": "1", "continue": page.body["metadata"]["continue"]}
         gone = await side.call("GET", path, params=params)
         rest = await side.call("GET", path, params={"continue": gone.body["metadata"]["continue"]})
@@ -124,24 +107,3 @@ async def test_field_selectors_of_pods(bare: Both) -> None:
     """Each field that pods can be selected by, with each operator."""
     asks = [shown("pods", *expected, fieldSelector=selector) for selector, expected in _POD_SELECTORS.items()]
     await compare(bare, *_PODS, *asks)
-
-
-@pytest.mark.promise("API-012")
-async def test_field_selectors_of_other_kinds(bare: Both) -> None:
-    """Nodes by unschedulable, namespaces by phase, events by what they are about, ConfigMaps by name."""
-    about = {"kind": "Pod", "namespace": "${ns}", "name": "p", "uid": "u", "apiVersion": "v1"}
-    event = {"metadata": {"name": "e"}, "involvedObject": about, "reason": "R", "type": "Normal"}
-    await compare(
-        bare,
-        post("nodes", {"metadata": {"name": "${ns}"}, "spec": {"unschedulable": True}}),
-        post("configmaps", config_map("m")),
-        post("events", {**event, "source": {"component": "c"}}),
-        get("nodes", fieldSelector="spec.unschedulable=true,metadata.name=${ns}"),
-        shown("nodes", fieldSelector="spec.unschedulable=false,metadata.name=${ns}"),
-        get("/api/v1/namespaces", fieldSelector="status.phase=Active,metadata.name=${ns}"),
-        shown("configmaps", "m", fieldSelector="metadata.name=m"),
-        shown("events", "e", fieldSelector="involvedObject.name=p,involvedObject.kind=Pod,type=Normal"),
-        shown("events", "e", fieldSelector="involvedObject.uid=u,reason=R"),
-        shown(_EVENTS, "e", fieldSelector="regarding.name=p"),
-        delete("nodes/${ns}"),
-    )

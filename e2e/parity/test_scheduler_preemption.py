@@ -136,22 +136,6 @@ async def test_an_answer_to_preempt_that_evicts_no_pod(
     assert (seen[0], seen[2]) == ("Unschedulable", {"low-a": "a", "high": ""})
 
 
-@pytest.mark.promise("G2-12")
-async def test_a_refusal_by_the_extender_alone_evicts_no_pod(both: Both) -> None:
-    """A pod that only the extender refuses evicts no pod, as the dry run needs no victim for it."""
-
-    async def observe(side: Side) -> Any:
-        async with full(side, "a") as it:
-            it.extender.on(filter=lambda call: refuse(call, "no card"))
-            await preempt(it, units=2)
-            condition = await it.condition("high", text=" ")
-            await it.settle()
-            return [condition, await it.event("high", "FailedScheduling"), await it.pods()]
-
-    seen = await both.same(observe)
-    assert seen[2] == {"low-a": "a", "high": ""}
-
-
 async def test_the_least_important_go(both: Both) -> None:
     """Preemption takes the fewest and least important victims, and reprieves the most important first."""
 

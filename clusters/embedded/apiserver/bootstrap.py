@@ -26,7 +26,6 @@ _MARKS: Final = {
 _READ: Final = ("get", "list", "watch")
 _PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", *_PUBLIC[2:])
-_EVENT_GROUPS: Final = ("", "events.k8s.io")
 
 
 def _rule(verbs: tuple[str, ...], groups: tuple[str, ...], *resources: str, names: tuple[str, ...] = ()) -> Object:
@@ -39,7 +38,7 @@ def _paths(verbs: tuple[str, ...], *paths: str) -> Object:
 
 
 _SCHEDULER: Final = (
-    _rule(("create", "patch", "update"), _EVENT_GROUPS, "events"),
+    _rule(("create", "patch", "update"), ("",), "events"),
     _rule(("create",), ("coordination.k8s.io",), "leases"),
     _rule(("get", "list", "update", "watch"), ("coordination.k8s.io",), "leases", names=("kube-scheduler",)),
     _rule(_READ, ("",), "nodes"),
@@ -54,7 +53,7 @@ _NODE: Final = (
     _rule(("create", *_READ), ("",), "nodes"),
     _rule(("patch", "update"), ("",), "nodes/status"),
     _rule(("patch", "update"), ("",), "nodes"),
-    _rule(("create", "patch", "update"), _EVENT_GROUPS, "events"),
+    _rule(("create", "patch", "update"), ("",), "events"),
     _rule(_READ, ("",), "pods"),
     _rule(("create", "delete"), ("",), "pods"),
     _rule(("patch", "update"), ("",), "pods/status"),

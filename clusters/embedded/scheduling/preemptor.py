@@ -89,7 +89,8 @@ class Preemptor:
         curable = [info for info in nodes if info.name in rejections and rejections[info.name].resolvable]
         found = dry_run(demand, curable, list(self.budgets.values()), self._nominations.on)
         if not found.candidates and found.errors:
-            return Outcome(f"preemption: {aggregate(found.errors)}")
+            listed = ", ".join(found.errors)
+            return Outcome(f"preemption: {listed if len(found.errors) == 1 else f'[{listed}]'}")
         if not found.candidates:
             return Outcome(BEFORE + found.message(len(nodes)), "")
         try:
@@ -177,9 +178,3 @@ class Preemptor:
         patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
         namespace = metadata.get("namespace", "default")
         await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
-
-
-def aggregate(errors: Sequence[str]) -> str:
-    """Several errors in one text, each once."""
-    different = list(dict.fromkeys(errors))
-    return different[0] if len(different) == 1 else f"[{', '.join(different)}]"
