@@ -45,22 +45,17 @@ async def bare_sides(binaries: Binaries, choices: Choices, folder: Path) -> Asyn
 @pytest_asyncio.fixture(loop_scope="session")
 async def both(record_property: Callable[[str, object], None], sides: Both) -> AsyncIterator[Both]:
     """Both sides, with a namespace of the case's own."""
-    async for mine in _in_namespace(record_property, sides):
-        yield mine
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def bare(record_property: Callable[[str, object], None], bare_sides: Both) -> AsyncIterator[Both]:
-    """Both sides without controllers, with a namespace of the case's own."""
-    async for mine in _in_namespace(record_property, bare_sides):
-        yield mine
-
-
-async def _in_namespace(record_property: Callable[[str, object], None], sides: Both) -> AsyncIterator[Both]:
     async with sides.in_namespace(f"parity-{next(_NUMBERS)}") as mine:
         yield mine
     for row in mine.seen:
         record_property(SHOWN, row)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bare(bare_sides: Both) -> AsyncIterator[Both]:
+    """Both sides without controllers, with a namespace of the case's own."""
+    async with bare_sides.in_namespace(f"parity-{next(_NUMBERS)}") as mine:
+        yield mine
 
 
 async def _both(binaries: Binaries, choices: Choices, folder: Path, *, controllers: bool) -> AsyncIterator[Both]:

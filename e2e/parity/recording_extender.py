@@ -65,21 +65,14 @@ def names_of(call: Call) -> list[str]:
     return [item["metadata"]["name"] for item in asked["Nodes"]["items"]]
 
 
-async def accept_all(call: Call) -> Answer:
-    """Lets every node through, scores none, and reports every bind as done."""
-    match call.verb:
-        case "filter":
-            return let_through(call)
-        case "prioritize":
-            return Answer([])
-    return Answer({"Error": ""})
-
-
 class RecordingExtender:
     """``respond`` may be replaced at any time; ``calls`` holds every request."""
 
-    def __init__(self, respond: Respond = accept_all) -> None:
-        self.respond = respond
+    def __init__(self, respond: Respond | None = None) -> None:
+        self.respond: Respond
+        self.on()
+        if respond is not None:
+            self.respond = respond
         self.calls: list[Call] = []
         self.port = 0
         self._runner: web.AppRunner | None = None

@@ -151,11 +151,8 @@ async def open_side(name: str, cluster: ControlPlane) -> AsyncIterator[Side]:
 async def _make_namespace(side: Side) -> None:
     """Create it with the ServiceAccount that pods need: a controller's, or ours if that one is late or missing (409)."""
     await side.api.ensure_namespace(side.namespace)
-    await side.call(
-        "POST",
-        f"/api/v1/namespaces/{side.namespace}/serviceaccounts",
-        body={"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}},
-    )
+    path = f"/api/v1/namespaces/{side.namespace}/serviceaccounts"
+    await side.call("POST", path, body={"metadata": {"name": "default"}})
 
 
 def _decoded(content: bytes) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,14 +39,15 @@ def short(answer: Answer) -> list[Any]:
     return [answer.code, answer.body if refused else None]
 
 
-def expired(side: Side) -> Any:
-    """A certificate of the cluster's own authority whose time is over."""
-    return side.cluster.client_certificate("late", "system:masters", datetime(2020, 1, 1, tzinfo=UTC))
+# What makes a token and a certificate; the user that they are, or none (401).
+Token = Callable[[Side], Awaitable[str]]
+_EXPIRED: Final = datetime(2020, 1, 1, tzinfo=UTC)
+_ANN: Final = ("ann", ["people", "system:authenticated"])
 
 
-def of_ann(side: Side) -> Any:
-    """The certificate of a user in a group."""
-    return side.cluster.client_certificate("ann", "people")
+async def nonsense(_: Side) -> str:
+    """A token of nothing."""
+    return "nonsense"
 
 
 async def tampered(side: Side) -> str:
@@ -53,23 +55,20 @@ async def tampered(side: Side) -> str:
     return (await account_token(side, "bot"))[:-6] + "AAAAAA"
 
 
-async def for_others(side: Side) -> str:
-    """An account's token for another audience."""
-    return await account_token(side, "bot", audiences=["other"], expirationSeconds=600)
+def of_bot(side: Side, **spec: Any) -> Awaitable[str]:
+    """An account's token."""
+    return account_token(side, "bot", **spec)
 
 
-# A token or what makes one, and what makes a certificate; the user that they are, or none (401).
-Token = str | Callable[[Side], Awaitable[str]]
-_ANN: Final = ("ann", ["people", "system:authenticated"])
-_CREDENTIALS: Final[dict[str, tuple[Token, Callable[[Side], Any] | None, Any]]] = {
-    "none": ("", None, ("system:anonymous", None)),
-    "a wrong token": ("nonsense", None, None),
-    "a changed token": (tampered, None, None),
-    "a token for another audience": (for_others, None, None),
-    "a token": (lambda side: account_token(side, "bot"), None, "bot"),
-    "an expired certificate": ("", expired, None),
-    "an expired certificate and a token": (lambda side: account_token(side, "bot"), expired, "bot"),
-    "a certificate and a wrong token": ("nonsense", of_ann, _ANN),
+_CREDENTIALS: Final[dict[str, tuple[Token | None, tuple[Any, ...], Any]]] = {
+    "none": (None, (), ("system:anonymous", None)),
+    "a wrong token": (nonsense, (), None),
+    "a changed token": (tampered, (), None),
+    "a token for another audience": (partial(of_bot, audiences=["other"], expirationSeconds=600), (), None),
+    "a token": (of_bot, (), "bot"),
+    "an expired certificate": (None, ("late", "system:masters", _EXPIRED), None),
+    "an expired certificate and a token": (of_bot, ("late", "system:masters", _EXPIRED), "bot"),
+    "a certificate and a wrong token": (nonsense, ("ann", "people"), _ANN),
 }
 
 
@@ -77,11 +76,12 @@ _CREDENTIALS: Final[dict[str, tuple[Token, Callable[[Side], Any] | None, Any]]] 
 @pytest.mark.parametrize("name", _CREDENTIALS)
 async def test_what_a_credential_opens(both: Both, name: str) -> None:
     """A credential makes its user, or is 401 even on public paths; without one only health and version are open."""
-    token, certificate, expected = _CREDENTIALS[name]
+    make, named, expected = _CREDENTIALS[name]
 
     async def observe(side: Side) -> Any:
-        shown = token if isinstance(token, str) else await token(side)
-        async with stranger(side, token=shown, certificate=certificate(side) if certificate else None) as who:
+        token = await make(side) if make else ""
+        certificate = side.cluster.client_certificate(*named) if named else None
+        async with stranger(side, token=token, certificate=certificate) as who:
             found = [
                 [method, path, *short(await who.call(method, path.format(side.namespace), body=_body(method)))]
                 for method, path in _WAYS

@@ -107,22 +107,20 @@ def victims(node: str, *uids: str) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("answer", "ignorable", "text"),
+    ("answer", "text"),
     [
-        (keep({}), None, "no candidate node for preemption"),
-        (victims("a", "nobody"), None, "nobody"),
-        (victims("a"), None, "expected at least one victim"),
-        (Answer(status=500), None, "code 500"),
+        (keep({}), "no candidate node for preemption"),
+        (victims("a", "nobody"), "nobody"),
+        (victims("a"), "expected at least one victim"),
+        (Answer(status=500), "code 500"),
     ],
     ids=["no node", "no such victim", "no victims", "failure"],
 )
-async def test_an_answer_to_preempt_that_evicts_no_pod(
-    both: Both, answer: Answer, ignorable: bool | None, text: str
-) -> None:
+async def test_an_answer_to_preempt_that_evicts_no_pod(both: Both, answer: Answer, text: str) -> None:
     """An answer without usable victims ends the preemption with its reason, and the pod stays Unschedulable."""
 
     async def observe(side: Side) -> Any:
-        async with full(side, "a", preemptVerb="preempt", ignorable=ignorable) as it:
+        async with full(side, "a", preemptVerb="preempt") as it:
             it.extender.on(preempt=answer)
             await preempt(it)
             condition = await it.condition("high", text=" ")

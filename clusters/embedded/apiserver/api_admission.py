@@ -38,7 +38,8 @@ _TOKEN_SECONDS: Final = 3607
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _PREEMPTS: Final = "PreemptLowerPriority"
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+# Letters of generated names: no vowels, so that they make no words.
+LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Admission:
@@ -104,7 +105,7 @@ class Admission:
     def _mount_token(self, spec: Object) -> None:
         names = [str(volume.get("name", "")) for volume in spec.get("volumes", [])]
         known = [each for each in names if each.startswith(_TOKEN_VOLUME)]
-        name = known[0] if known else _TOKEN_VOLUME + "".join(self._randomness.choices(_LETTERS, k=5))
+        name = known[0] if known else _TOKEN_VOLUME + "".join(self._randomness.choices(LETTERS, k=5))
         mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER}
         missing = [
             container

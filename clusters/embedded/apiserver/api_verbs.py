@@ -37,7 +37,7 @@ class Verbs:
 
     def get(self, request: Request, route: Route) -> Answer:
         """One object, at least as new as the version that is asked for."""
-        version = options.version_of(request.params, options.unreadable_elsewhere) or 0
+        version = options.version_of(request.params)
         if version > self._writes.store.version:
             raise too_new(version, self._writes.store.version)
         return Answer(self._writes.get(route.resource, *place(route)).json())

@@ -86,11 +86,7 @@ _HOLDERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 }
 _PRIORITIES: Final = (
     ("system-node-critical", 2_000_001_000, "For pods that a node cannot do without."),
-    (
-        "system-cluster-critical",
-        2_000_000_000,
-        "For pods that the cluster cannot do without; any node will do.",
-    ),
+    ("system-cluster-critical", 2_000_000_000, "For pods that the cluster cannot do without; any node will do."),
 )
 
 
@@ -105,12 +101,10 @@ def bootstrap(store: Store, writes: Writes) -> None:
 def _objects() -> list[tuple[Resource, Object]]:
     found: list[tuple[Resource, Object]] = [(NAMESPACES, {"metadata": {"name": name}}) for name in FIRST_NAMESPACES]
     # A controller makes them everywhere else; here pods can come from the first moment on.
-    found += [
-        (SERVICE_ACCOUNTS, {"metadata": {"name": DEFAULT_ACCOUNT, "namespace": name}}) for name in FIRST_NAMESPACES
-    ]
+    accounts = [{"metadata": {"name": DEFAULT_ACCOUNT, "namespace": name}} for name in FIRST_NAMESPACES]
+    found += [(SERVICE_ACCOUNTS, account) for account in accounts]
     for name, value, description in _PRIORITIES:
-        item = {"metadata": {"name": name}, "value": value, "description": description}
-        found.append((PRIORITY_CLASSES, item))
+        found.append((PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value, "description": description}))
     found += [(CLUSTER_ROLES, {"metadata": _metadata(name), "rules": list(rules)}) for name, rules in _ROLES.items()]
     return found + [(CLUSTER_ROLE_BINDINGS, _binding(name, holders)) for name, holders in _HOLDERS.items()]
 

@@ -63,6 +63,13 @@ _JOB: Final[Object] = {
     "podReplacementPolicy": "TerminatingOrFailed",
     "manualSelector": False,
 }
+# The fields of kinds that need no more.
+_FIELDS: Final[dict[Resource, Object]] = {
+    LEASES: {"spec": {}},
+    CLUSTER_ROLES: {"rules": None},
+    ROLES: {"rules": None},
+    PRIORITY_CLASSES: {"preemptionPolicy": "PreemptLowerPriority", "value": 0},
+}
 _MACHINE: Final = ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion")
 _PROGRAMS: Final = ("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture")
 # The fields that a node shows even if they were never filled in.
@@ -88,6 +95,8 @@ _SHOWN: Final = {
 
 def set_defaults(resource: Resource, item: Object) -> None:
     """Fill in the defaults of a kind, at creation and at each change. Raises RefusalError (400) for amounts that are none."""
+    for key, value in _FIELDS.get(resource, {}).items():
+        item.setdefault(key, dict(value) if isinstance(value, dict) else value)
     defaults = _workload if resource.plural in _WORKLOAD else _OF_KIND.get(resource)
     try:
         if defaults:
@@ -122,10 +131,6 @@ def _event(_: Resource, item: Object) -> None:
     complete = events.completed(item)
     item.clear()
     item.update(complete)
-
-
-def _lease(_: Resource, item: Object) -> None:
-    item.setdefault("spec", {})
 
 
 def _namespace(_: Resource, item: Object) -> None:
@@ -210,20 +215,11 @@ def _job(_: Resource, item: Object) -> None:
         item["metadata"]["labels"] = dict(metadata["labels"])
 
 
-def _role(_: Resource, item: Object) -> None:
-    item.setdefault("rules", None)
-
-
 def _role_binding(_: Resource, item: Object) -> None:
     for subject in item.get("subjects", []):
         if subject.get("kind") in ("User", "Group"):
             subject.setdefault("apiGroup", group_of(ROLES))
     item.setdefault("roleRef", {}).setdefault("apiGroup", group_of(ROLES))
-
-
-def _priority_class(_: Resource, item: Object) -> None:
-    item.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    item.setdefault("value", 0)
 
 
 def _policy(_: Resource, item: Object) -> None:
@@ -260,20 +256,16 @@ def _secret(_: Resource, item: Object) -> None:
 
 _OF_KIND: Final[dict[Resource, Callable[[Resource, Object], None]]] = {
     CLUSTER_ROLE_BINDINGS: _role_binding,
-    CLUSTER_ROLES: _role,
     CONFIG_MAPS: _config_map,
     EVENTS: _event,
     JOBS: _job,
-    LEASES: _lease,
     MUTATING_ADMISSION_POLICIES: _policy,
     MUTATING_ADMISSION_POLICY_BINDINGS: _policy_binding,
     NAMESPACES: _namespace,
     NODES: _node,
     PODS: _pod,
-    PRIORITY_CLASSES: _priority_class,
     RESOURCE_QUOTAS: _quota,
     ROLE_BINDINGS: _role_binding,
-    ROLES: _role,
     SECRETS: _secret,
     SERVICES: _service,
     VALIDATING_ADMISSION_POLICIES: _policy,

@@ -6,7 +6,7 @@ Options that contradict each other, or have no meaning, are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from clusters.embedded.apiserver.field_rules import not_allowed, unsupported
@@ -40,23 +40,13 @@ def check_watch(params: Params) -> None:
         raise options_invalid("ListOptions", [not_allowed(_MATCH, text)])
 
 
-def version_of(params: Params, unreadable: Callable[[str], RefusalError]) -> int | None:
-    """The version that is asked for; None: none. Raises what ``unreadable`` makes of the reason."""
+def version_of(params: Params, *, in_list: bool = False) -> int:
+    """The version that is asked for; 0: none. Raises RefusalError: 400 for a list, else 500, as the real server does."""
     text = params.get("resourceVersion", "")
     if text and not _UNSIGNED.fullmatch(text):
         reason = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise unreadable(reason)
-    return int(text) if text else None
-
-
-def unreadable_in_list(reason: str) -> RefusalError:
-    """400: lists look before they ask for anything."""
-    return bad_request(f"invalid resource version: {reason}")
-
-
-def unreadable_elsewhere(reason: str) -> RefusalError:
-    """500, without a reason's word: as the real server answers a GET or a watch of such a version."""
-    return RefusalError(500, "", reason)
+        raise bad_request(f"invalid resource version: {reason}") if in_list else RefusalError(500, "", reason)
+    return int(text) if text else 0
 
 
 def number(params: Params, name: str) -> int:

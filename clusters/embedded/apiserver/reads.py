@@ -77,7 +77,7 @@ def encoded_list(route: Route, found: list[Stored], metadata: dict[str, object])
 
 def _version(request: Request, store: Store) -> int:
     """The version to show: the newest, which is at least as new as the one that is asked for."""
-    wanted = options.version_of(request.params, options.unreadable_in_list) or 0
+    wanted = options.version_of(request.params, in_list=True)
     if wanted > store.version:
         raise too_new(wanted, store.version)
     return store.version

@@ -155,7 +155,7 @@ def _query(request: Request, route: Route, current: int) -> WatchQuery:
     label_selector(request.params.get("labelSelector", ""))
     options.check_watch(request.params)
     selects = selection(request, route)
-    version = options.version_of(request.params, options.unreadable_elsewhere) or 0
+    version = options.version_of(request.params)
     initial = request.params.get("sendInitialEvents", "")
     with_initial = request.is_set("sendInitialEvents") if initial else version == 0
     return WatchQuery(

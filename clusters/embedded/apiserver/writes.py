@@ -13,7 +13,7 @@ import msgspec
 
 from clusters.api.resources import NAMESPACES, NODES, Resource
 from clusters.embedded.apiserver import deletion, update_rules
-from clusters.embedded.apiserver.api_admission import Admission
+from clusters.embedded.apiserver.api_admission import LETTERS, Admission
 from clusters.embedded.apiserver.api_objects import Object, is_deleting, without_empties, without_nulls
 from clusters.embedded.apiserver.api_routes import has_generation
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
@@ -31,8 +31,6 @@ from clusters.embedded.apiserver.refusals import (
 from clusters.embedded.apiserver.store import Store, Stored
 from clusters.embedded.apiserver.validation import faults, validate
 
-# Letters of generated names: no vowels, so that they make no words.
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LETTERS_ADDED: Final = 5
 _LONGEST_GENERATED_PREFIX: Final = 58
 _TRIES: Final = 8
@@ -187,7 +185,7 @@ class Writes:
     def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
         """A name with random letters at its end; taken ones are tried again a few times."""
         for _ in range(_TRIES):
-            letters = "".join(self._randomness.choices(_LETTERS, k=_LETTERS_ADDED))
+            letters = "".join(self._randomness.choices(LETTERS, k=_LETTERS_ADDED))
             name = prefix[:_LONGEST_GENERATED_PREFIX] + letters
             if self.store.get(resource, namespace, name) is None:
                 break

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clusters.api.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
+from clusters.embedded.apiserver.api_admission import LETTERS
 from clusters.embedded.controllers.actions import (
     Action,
     Create,
@@ -28,8 +29,6 @@ from clusters.embedded.controllers.actions import (
 )
 from clusters.embedded.scheduling.node_match import accepts_node, untolerated_taint
 
-# Letters for generated names: no vowels, so that they make no words.
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 # The taints of a node that daemons tolerate.
 _TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -69,7 +68,7 @@ def template_hash(template: Object) -> str:
     """A short name for a template."""
     text = json.dumps(template, sort_keys=True)
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
-    return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
+    return "".join(LETTERS[ord(digit) % len(LETTERS)] for digit in str(number))
 
 
 def deployment(owner: Object, sets: Sequence[Object]) -> list[Action]:

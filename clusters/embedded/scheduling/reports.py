@@ -94,12 +94,16 @@ class Reporter:
         except asyncio.QueueFull:
             logger.warning("not reported pod=%s: too many reports", full_name(pod))
 
+    async def patch_status(self, pod: Object, status: Object) -> None:
+        """Write a part of the status of just this pod."""
+        metadata = pod["metadata"]
+        patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
+        namespace = metadata.get("namespace", "default")
+        await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
+
     async def _write_status(self, report: Report) -> None:
         if report.status:
-            metadata = report.pod["metadata"]
-            patch = {"metadata": {"uid": uid_of(report.pod)}, "status": report.status}
-            namespace = metadata.get("namespace", "default")
-            await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
+            await self.patch_status(report.pod, report.status)
 
     async def _write_event(self, report: Report) -> None:
         """A new event; the same of a pod that has not changed since is not written again (the real one counts it)."""
