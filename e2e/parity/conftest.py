@@ -14,7 +14,6 @@ from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.processes.scratch import scratch_folder
 from clusters.providers import Choices
-from e2e.parity import differences
 from e2e.parity.sides import Both, open_side
 from e2e.summary import SHOWN
 
@@ -67,7 +66,7 @@ async def _both(binaries: Binaries, choices: Choices, folder: Path, *, controlle
         await embedded.start(controllers=controllers)
         await real.start(controllers=controllers)
         async with open_side("embedded", embedded) as first, open_side("controlplane", real) as second:
-            yield Both(first, second, differences.load())
+            yield Both(first, second)
     finally:
         await embedded.stop()
         await real.stop()

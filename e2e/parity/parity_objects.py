@@ -29,11 +29,6 @@ def maps(side: Side, name: str = "") -> str:
     return place(side, "configmaps", name)
 
 
-def leases(side: Side, name: str = "") -> str:
-    """The leases of the case."""
-    return place(side, "leases", name, root="/apis/coordination.k8s.io/v1")
-
-
 def node_of(side: Side, name: str = "") -> str:
     """A node's name that no other case has: nodes have no namespace."""
     return "-".join(part for part in (side.namespace, name) if part)

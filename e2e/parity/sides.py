@@ -21,8 +21,8 @@ from clusters.api.api_client import ApiClient
 from clusters.api.certificates import KeyPair
 from clusters.api.connection import Connection
 from clusters.local_cluster import ControlPlane
+from e2e.parity import differences
 from e2e.parity.compare import difference, normalised
-from e2e.parity.differences import Difference
 
 SCHEDULE: Final = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -91,7 +91,6 @@ class Both:
 
     embedded: Side
     real: Side
-    differences: Mapping[str, Difference]
     seen: list[str] = field(default_factory=list)
     """Ids of the rows of the table that the case has shown."""
 
@@ -104,7 +103,7 @@ class Both:
 
     async def differs(self, row: str, observe: Observe) -> tuple[Any, Any]:
         """A known difference: the observations, embedded and real. Raises AssertionError if they have become equal."""
-        assert row in self.differences, f"differences.yaml has no row {row!r}"
+        assert row in differences.load(), f"differences.yaml has no row {row!r}"
         ours, theirs = await self._observe(observe)
         assert difference(theirs, ours, (self.real.name, self.embedded.name)), (
             f"the sides agree now: remove row {row!r} from differences.yaml"
@@ -125,7 +124,7 @@ class Both:
         for side in sides:
             await _make_namespace(side)
         try:
-            yield Both(sides[0], sides[1], self.differences)
+            yield Both(*sides)
         finally:
             for side in sides:
                 await side.call("DELETE", f"/api/v1/namespaces/{name}")

@@ -25,7 +25,6 @@ _WAITING: Final = {
     ],
     "nominatedNodeName": "n9",
 }
-_TYPES: Final = ["PodScheduled", "example.com/other"]
 _GATED: Final = {"schedulingGates": [{"name": "example.com/wait"}]}
 
 
