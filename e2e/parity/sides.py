@@ -124,7 +124,7 @@ class Both:
         for side in sides:
             await _make_namespace(side)
         try:
-            yield Both(*sides)
+            yield Both(sides[0], sides[1])
         finally:
             for side in sides:
                 await side.call("DELETE", f"/api/v1/namespaces/{name}")
