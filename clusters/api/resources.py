@@ -37,7 +37,6 @@ NODES = Resource("v1", "nodes", "Node", namespaced=False, short_names=("no",), h
 NAMESPACES = Resource("v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",), has_status=True)
 CONFIG_MAPS = Resource("v1", "configmaps", "ConfigMap", short_names=("cm",))
 EVENTS = Resource("v1", "events", "Event", short_names=("ev",))
-EVENTS_V1 = Resource("events.k8s.io/v1", "events", "Event", short_names=("ev",))
 DEPLOYMENTS = Resource("apps/v1", "deployments", "Deployment", short_names=("deploy",), has_status=True)
 REPLICA_SETS = Resource("apps/v1", "replicasets", "ReplicaSet", short_names=("rs",), has_status=True)
 STATEFUL_SETS = Resource("apps/v1", "statefulsets", "StatefulSet", short_names=("sts",), has_status=True)

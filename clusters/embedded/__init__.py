@@ -5,7 +5,7 @@ another form is named:
 
 * of each kind of ``README.md``: POST, GET, PUT and DELETE, with ``dryRun``, ``fieldValidation``, preconditions and a grace;
   PATCH as JSON patch, merge patch or strategic merge patch (our programs and kubelets send strategic ones);
-* lists by labels, by the fields of ``api_selectors``, in pages, of a version; DELETE of a collection; watches with
+* lists by labels, by the fields of ``api_selectors``, in pages; DELETE of a collection; watches with
   bookmarks and with initial events (``kubectl rollout status`` asks for them); tables for ``kubectl get``;
 * ``status`` (GET, PUT, PATCH), ``binding``, ``eviction``, ``token`` (POST), ``scale`` (GET, PUT, PATCH), ``log`` (GET) and,
   for our own controllers, ``finalize`` (PUT);

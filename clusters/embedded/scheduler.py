@@ -15,7 +15,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
-from clusters.api.api_client import ApiClient, Object, key_of
+from clusters.api.api_client import ApiClient, ApiError, Object, key_of
+from clusters.api.connection import TransportError
 from clusters.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
 from clusters.embedded.scheduling.configuration import Configuration
@@ -35,7 +36,6 @@ from clusters.embedded.scheduling.pod_fields import (
 from clusters.embedded.scheduling.preemptor import Preemptor
 from clusters.embedded.scheduling.queue import QueuedPod, SchedulingQueue
 from clusters.embedded.scheduling.reports import SCHEDULER_ERROR, UNSCHEDULABLE, Reporter
-from clusters.embedded.scheduling.scheduler_binding import BindError, bind
 from clusters.embedded.scheduling.wakes import Change
 
 logger = logging.getLogger(__name__)
@@ -234,3 +234,38 @@ class Scheduler:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             logger.critical("the scheduler has lost a task", exc_info=task.exception())
+
+
+class BindError(Exception):
+    """The pod was not bound, or the bind was not confirmed; the text is for the pod's event."""
+
+
+async def bind(api: ApiClient, extenders: Sequence[ExtenderClient], pod: Object, node: str) -> None:
+    """Bind through the extender that binds and is interested in the pod, else directly. Raises BindError.
+
+    An ignorable extender that fails is passed over and the pod bound directly, which is why an extender that writes
+    something with the binding must not be ignorable.
+    """
+    for extender in extenders:
+        configuration = extender.configuration
+        if not configuration.bind_verb or not configuration.is_interested(pod):
+            continue
+        try:
+            await extender.bind(pod, node)
+            return
+        except ExtenderError as error:
+            if not configuration.ignorable:
+                raise BindError(str(error)) from error
+            logger.warning("extender ignored url=%s: %s", configuration.url_prefix, error)
+    # As the scheduler's own bind plugin does it.
+    name, namespace = pod["metadata"]["name"], pod["metadata"].get("namespace", "default")
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name, "namespace": namespace, "uid": uid_of(pod)},
+        "target": {"kind": "Node", "name": node},
+    }
+    try:
+        await api.request("POST", PODS.path(namespace, name, "binding"), body=body)
+    except (ApiError, TransportError) as error:
+        raise BindError(f'running Bind plugin "DefaultBinder": {str(error) or type(error).__name__}') from error

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from clusters.api.resources import EVENTS_V1
+from clusters.api.resources import EVENTS
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -72,9 +72,9 @@ async def test_a_bound_pod_that_cannot_be_booked_is_reported(stage: ExtenderUnde
     """The extender writes an event on the pod, because no scheduler asks about it any more."""
     await stage.node(name, 20, 2)
     await stage.booked("nowhere", name, 7, 4)
-    selector = "reason=GPUShareNotBooked,regarding.name=nowhere"
+    selector = "reason=GPUShareNotBooked,involvedObject.name=nowhere"
     (event,) = await eventually(
-        lambda: stage.api.list(EVENTS_V1, stage.namespace, field_selector=selector), bool, "the pod has an event"
+        lambda: stage.api.list(EVENTS, stage.namespace, field_selector=selector), bool, "the pod has an event"
     )
 
-    assert f"annotations name card 7, but node {name} has the cards [0, 1]" in event["note"]
+    assert f"annotations name card 7, but node {name} has the cards [0, 1]" in event["message"]

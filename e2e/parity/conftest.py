@@ -14,7 +14,6 @@ from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.processes.scratch import scratch_folder
 from clusters.providers import Choices
-from e2e.parity import differences
 from e2e.parity.sides import Both, open_side
 from e2e.summary import SHOWN
 
@@ -45,22 +44,17 @@ async def bare_sides(binaries: Binaries, choices: Choices, folder: Path) -> Asyn
 @pytest_asyncio.fixture(loop_scope="session")
 async def both(record_property: Callable[[str, object], None], sides: Both) -> AsyncIterator[Both]:
     """Both sides, with a namespace of the case's own."""
-    async for mine in _in_namespace(record_property, sides):
-        yield mine
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def bare(record_property: Callable[[str, object], None], bare_sides: Both) -> AsyncIterator[Both]:
-    """Both sides without controllers, with a namespace of the case's own."""
-    async for mine in _in_namespace(record_property, bare_sides):
-        yield mine
-
-
-async def _in_namespace(record_property: Callable[[str, object], None], sides: Both) -> AsyncIterator[Both]:
     async with sides.in_namespace(f"parity-{next(_NUMBERS)}") as mine:
         yield mine
     for row in mine.seen:
         record_property(SHOWN, row)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def bare(bare_sides: Both) -> AsyncIterator[Both]:
+    """Both sides without controllers, with a namespace of the case's own."""
+    async with bare_sides.in_namespace(f"parity-{next(_NUMBERS)}") as mine:
+        yield mine
 
 
 async def _both(binaries: Binaries, choices: Choices, folder: Path, *, controllers: bool) -> AsyncIterator[Both]:
@@ -72,7 +66,7 @@ async def _both(binaries: Binaries, choices: Choices, folder: Path, *, controlle
         await embedded.start(controllers=controllers)
         await real.start(controllers=controllers)
         async with open_side("embedded", embedded) as first, open_side("controlplane", real) as second:
-            yield Both(first, second, differences.load())
+            yield Both(first, second)
     finally:
         await embedded.stop()
         await real.stop()

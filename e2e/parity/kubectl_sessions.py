@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 _RANDOM: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 _RULES: Final = (
@@ -66,19 +65,6 @@ _PAUSE_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """The result of a command, normalised."""
-
-    code: int
-    out: str
-    err: str
-
-    def text(self) -> str:
-        """All of it, for people and for the comparison."""
-        return f"exit code {self.code}\n--- stdout\n{self.out}\n--- stderr\n{self.err}"
-
-
-@dataclass(frozen=True, slots=True)
 class Session:
     """A user of one cluster."""
 
@@ -87,8 +73,26 @@ class Session:
     folder: Path
     environment: Mapping[str, str]
 
-    async def run(self, command: str, namespace: str) -> Output:
-        """Run one command line (the words after ``kubectl``) in a namespace."""
+    async def run(self, command: str, namespace: str, *, until: str = "", compare: str = "all") -> list[str]:
+        """Exit code and lines of one command (the words after ``kubectl``) in a namespace, normalised.
+
+        ``until``: it is tried again until its output has this text (after ``!``: has it no more); ``compare``: what is
+        answered of the output (``all``, the ``last`` line of stdout, the ``code`` alone).
+        """
+        is_absent, wanted = until.startswith("!"), until.removeprefix("!")
+        deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+        while True:
+            code, out, err = await self._output(command.replace("{namespace}", namespace), namespace)
+            if not until or (wanted in out + err) != is_absent:
+                break
+            if asyncio.get_running_loop().time() > deadline:
+                raise AssertionError(f"{self.name}: kubectl {command} never showed {until!r}:\n{out}\n{err}")
+            await asyncio.sleep(_PAUSE_SECONDS)
+        lines = out.splitlines()
+        shown = {"all": ["--- stdout", *lines, "--- stderr", *err.splitlines()], "last": lines[-1:], "code": []}
+        return [f"exit code {code}", *shown[compare]]
+
+    async def _output(self, command: str, namespace: str) -> tuple[int | None, str, str]:
         process = await asyncio.create_subprocess_exec(
             *(str(self.kubectl), "--namespace", namespace, *shlex.split(command)),
             cwd=self.folder,
@@ -107,57 +111,4 @@ class Session:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
-        return Output(process.returncode or 0, normalised(out.decode()), normalised(err.decode()))
-
-    async def run_until(self, command: str, namespace: str, shows: str) -> Output:
-        """Run a command again and again until its output has that text (after ``!``: has it no more)."""
-        is_absent, wanted = shows.startswith("!"), shows.removeprefix("!")
-        deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
-        while True:
-            output = await self.run(command, namespace)
-            if (wanted in output.out + output.err) != is_absent:
-                return output
-            if asyncio.get_running_loop().time() > deadline:
-                raise AssertionError(f"{self.name}: kubectl {command} never showed {shows!r}:\n{output.text()}")
-            await asyncio.sleep(_PAUSE_SECONDS)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One command of a case. ``until``: tried again until its output has this text; ``compare``: which part of the
-    output is compared (``all``, ``last`` line of stdout, ``code`` alone).
-    """
-
-    run: str
-    until: str = ""
-    compare: str = "all"
-
-    @classmethod
-    def of(cls, entry: Any) -> Step:
-        """A step from the YAML: the command, or a mapping of the fields."""
-        return cls(entry) if isinstance(entry, str) else cls(**entry)
-
-    async def on(self, session: Session, namespace: str) -> Output:
-        """Run it; the part of the output that is compared."""
-        command = self.run.replace("{namespace}", namespace)
-        if self.until:
-            output = await session.run_until(command, namespace, self.until)
-        else:
-            output = await session.run(command, namespace)
-        return _PARTS[self.compare](output)
-
-
-_PARTS: Final[Mapping[str, Callable[[Output], Output]]] = {
-    "all": lambda output: output,
-    "last": lambda output: Output(output.code, "\n".join(output.out.splitlines()[-1:]), ""),
-    "code": lambda output: Output(output.code, "", ""),
-}
-
-
-def difference(command: str, real: Output, embedded: Output) -> str:
-    """The lines in which two outputs differ; empty when they are equal."""
-    if real == embedded:
-        return ""
-    lines = (real.text().splitlines(), embedded.text().splitlines())
-    found = difflib.unified_diff(*lines, "controlplane", "embedded", lineterm="", n=3)
-    return f"$ kubectl {command}\n" + "\n".join(found)
+        return process.returncode, normalised(out.decode()), normalised(err.decode())

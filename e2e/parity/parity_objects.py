@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from e2e.parity.sides import Answer, Side
@@ -14,7 +11,6 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 MEMORY: Final = "aliyun.com/gpu-mem"
-_HANG_SECONDS: Final = 20
 Object = dict[str, Any]
 
 
@@ -31,11 +27,6 @@ def pods(side: Side, name: str = "", subresource: str = "") -> str:
 def maps(side: Side, name: str = "") -> str:
     """The ConfigMaps of the case."""
     return place(side, "configmaps", name)
-
-
-def leases(side: Side, name: str = "") -> str:
-    """The leases of the case."""
-    return place(side, "leases", name, root="/apis/coordination.k8s.io/v1")
 
 
 def node_of(side: Side, name: str = "") -> str:
@@ -97,34 +88,6 @@ async def got(side: Side, path: str) -> Object:
 async def patched(side: Side, path: str, patch: Any, content_type: str = MERGE) -> Answer:
     """Patch."""
     return await side.call("PATCH", path, body=patch, content_type=content_type)
-
-
-class Watched:
-    """A watch that is open; its events one by one, whatever the case does in between."""
-
-    def __init__(self, events: AsyncIterator[Any]) -> None:
-        self._events = events
-
-    async def next(self) -> Any:
-        """The next event."""
-        async with asyncio.timeout(_HANG_SECONDS):
-            return await anext(self._events)
-
-    async def take(self, count: int) -> list[Any]:
-        """So many events."""
-        return [await self.next() for _ in range(count)]
-
-    async def rest(self) -> list[Any]:
-        """All events until the server ends the watch."""
-        async with asyncio.timeout(_HANG_SECONDS):
-            return [event async for event in self._events]
-
-
-@asynccontextmanager
-async def watching(side: Side, path: str, **params: str) -> AsyncIterator[Watched]:
-    """A watch."""
-    async with side.watch(path, params) as events:
-        yield Watched(events)
 
 
 def brief(event: Any) -> list[Any]:

@@ -20,8 +20,7 @@ from clusters.api.resources import ALL
 from e2e.parity.parity_objects import JSON, JSON_PATCH, MERGE, STRATEGIC, Object
 from e2e.parity.sides import Both, Side
 
-# If two kinds have the same plural, the first counts: events are those of the core group.
-_KINDS: Final = {resource.plural: resource for resource in reversed(ALL)}
+_KINDS: Final = {resource.plural: resource for resource in ALL}
 
 
 WATCH: Final = "WATCH"
@@ -143,7 +142,7 @@ async def _answers(side: Side, asks: tuple[Ask, ...], around: Around | None, bef
 
 async def _answer(side: Side, sent: Ask) -> list[Any]:
     if sent.method == WATCH:
-        async with side.watch(sent.path, sent.params) as watch:
+        async with side.watch(sent.path, **sent.params) as watch:
             return [200, [event async for event in watch]]
     got = await side.call(
         sent.method,

@@ -39,11 +39,6 @@ class Answer:
     body: Any = None
     status: int = 200
 
-    @property
-    def encoded(self) -> bytes:
-        """The body as it goes out."""
-        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
-
 
 Respond = Callable[[Call], Awaitable[Answer]]
 
@@ -54,16 +49,12 @@ def let_through(call: Call) -> Answer:
     return Answer({"Nodes": asked["Nodes"], "NodeNames": asked["NodeNames"], "FailedNodes": {}, "Error": ""})
 
 
-def refuse(call: Call, reason: str, *, unresolvable: bool = False, keep: tuple[str, ...] = ()) -> Answer:
+def refuse(call: Call, reason: str, *, keep: tuple[str, ...] = ()) -> Answer:
     """The filter's answer that refuses every node but ``keep`` with a reason."""
     names = names_of(call)
     failed = {name: reason for name in names if name not in keep}
     kept = [name for name in names if name in keep]
-    key = "FailedAndUnresolvableNodes" if unresolvable else "FailedNodes"
-    nodes = call.message["Nodes"]
-    if nodes is not None:
-        nodes = {"items": [item for item in nodes["items"] if item["metadata"]["name"] in keep]}
-    return Answer({"Nodes": nodes, "NodeNames": kept, key: failed, "Error": ""})
+    return Answer({"Nodes": None, "NodeNames": kept, "FailedNodes": failed, "Error": ""})
 
 
 def names_of(call: Call) -> list[str]:
@@ -74,21 +65,14 @@ def names_of(call: Call) -> list[str]:
     return [item["metadata"]["name"] for item in asked["Nodes"]["items"]]
 
 
-async def accept_all(call: Call) -> Answer:
-    """Lets every node through, scores none, and reports every bind as done."""
-    match call.verb:
-        case "filter":
-            return let_through(call)
-        case "prioritize":
-            return Answer([])
-    return Answer({"Error": ""})
-
-
 class RecordingExtender:
     """``respond`` may be replaced at any time; ``calls`` holds every request."""
 
-    def __init__(self, respond: Respond = accept_all) -> None:
-        self.respond = respond
+    def __init__(self, respond: Respond | None = None) -> None:
+        self.respond: Respond
+        self.on()
+        if respond is not None:
+            self.respond = respond
         self.calls: list[Call] = []
         self.port = 0
         self._runner: web.AppRunner | None = None
@@ -134,4 +118,5 @@ class RecordingExtender:
         call = Call(request.method, request.path, headers, await request.read())
         self.calls.append(call)
         answer = await self.respond(call)
-        return web.Response(body=answer.encoded, status=answer.status)
+        body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+        return web.Response(body=body, status=answer.status)

@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from clusters.api.waiting import eventually
+from e2e.parity.parity_objects import MEMORY, Object, binding, pod
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender
 from e2e.parity.sides import Side
 
-MEMORY: Final = "aliyun.com/gpu-mem"
 # Short, so that a case does not wait long for another try; no number of seconds is ever judged.
 BACKOFF: Final = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
-Object = dict[str, Any]
 
 
 def entry(extender: RecordingExtender, **fields: Any) -> Object:
@@ -65,22 +64,15 @@ class SchedulerUnderTest:
             "metadata": {
                 "name": name,
                 "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-                # The annotations that a controller would write, at a moment of its own.
+                # A controller would write it, at a moment of its own.
                 "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
             },
             "status": {
                 "allocatable": amounts,
                 "capacity": amounts,
+                # A heartbeat that is not new would be one that has stopped.
                 "conditions": [
-                    {
-                        "type": "Ready",
-                        "status": "True",
-                        "reason": "Case",
-                        "message": "no kubelet looks",
-                        # A heartbeat that is not new would be one that has stopped.
-                        "lastHeartbeatTime": now,
-                        "lastTransitionTime": now,
-                    }
+                    {"type": "Ready", "status": "True", "lastHeartbeatTime": now, "lastTransitionTime": now}
                 ],
             },
         }
@@ -92,7 +84,7 @@ class SchedulerUnderTest:
 
     async def change_node(self, name: str, patch: Object, *, status: bool = False) -> None:
         """Merge a change into a node."""
-        await self.patch(f"/api/v1/nodes/{name}{'/status' if status else ''}", patch)
+        await self._patch(f"/api/v1/nodes/{name}{'/status' if status else ''}", patch)
 
     async def pod(
         self,
@@ -107,8 +99,6 @@ class SchedulerUnderTest:
         limits = {MEMORY: str(units)} if units != 0 else {}
         container = {"name": "main", "image": "none", "resources": resources or {"limits": limits}}
         body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
             "metadata": {"name": name, **(metadata or {})},
             "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
         }
@@ -120,7 +110,7 @@ class SchedulerUnderTest:
 
     async def change_pod(self, name: str, patch: Object, *, status: bool = False) -> None:
         """Merge a change into a pod."""
-        await self.patch(f"{self._pods}/{name}{'/status' if status else ''}", patch)
+        await self._patch(f"{self._pods}/{name}{'/status' if status else ''}", patch)
 
     async def get_pod(self, name: str) -> Object:
         """The pod as the API server has it."""
@@ -184,26 +174,14 @@ class SchedulerUnderTest:
     async def bind(self, call: Call) -> Answer:
         """The work of an extender that binds: POST the binding, and return the result."""
         asked = call.message
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": asked["PodName"], "namespace": asked["PodNamespace"], "uid": asked["PodUID"]},
-            "target": {"kind": "Node", "name": asked["Node"]},
-        }
-        path = f"/api/v1/namespaces/{asked['PodNamespace']}/pods/{asked['PodName']}/binding"
-        answer = await self.side.call("POST", path, body=body)
+        body = binding(asked["PodName"], asked["Node"], uid=asked["PodUID"])
+        answer = await self.side.call("POST", f"{self._pods}/{asked['PodName']}/binding", body=body)
         return Answer({"Error": "" if answer.code == 201 else str(answer.body)})
 
     async def priority(self, value: int) -> str:
         """The name of a PriorityClass with that value; all cases share them, and they stay."""
         name = f"level-{value}"
-        body = {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-            "description": "for cases",
-        }
+        body = {"metadata": {"name": name}, "value": value, "description": "for cases"}
         answer = await self.side.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body=body)
         assert answer.code in (201, 409), answer.body
         await eventually(lambda: self._knows(name), bool, f"{self.side.name} admits pods of PriorityClass {name}")
@@ -211,8 +189,7 @@ class SchedulerUnderTest:
 
     async def _knows(self, priority: str) -> bool:
         """Is the class known to what admits pods? The real one reads it from a watch."""
-        spec = {"containers": [{"name": "main", "image": "none"}], "priorityClassName": priority}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": spec}
+        body = pod("probe", {"priorityClassName": priority})
         return (await self.side.call("POST", self._pods, body=body, params={"dryRun": "All"})).code == 201
 
     async def settle(self) -> None:
@@ -226,9 +203,8 @@ class SchedulerUnderTest:
             await self.condition(name, text=" ")
             await self.delete_pod(name)
 
-    async def patch(self, path: str, patch: Object) -> Object:
-        """PATCH as a merge."""
-        return await self._do("PATCH", path, body=patch, content_type="application/merge-patch+json")
+    async def _patch(self, path: str, patch: Object) -> None:
+        await self._do("PATCH", path, body=patch, content_type="application/merge-patch+json")
 
     def scheduler(self, configuration: Object | None = None, **fields: Any) -> AbstractAsyncContextManager[None]:
         """The side's scheduler at work with this stage's extender; ``fields`` are ``entry``'s.

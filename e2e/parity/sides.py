@@ -20,10 +20,9 @@ import yaml
 from clusters.api.api_client import ApiClient
 from clusters.api.certificates import KeyPair
 from clusters.api.connection import Connection
-from clusters.api.waiting import eventually
 from clusters.local_cluster import ControlPlane
+from e2e.parity import differences
 from e2e.parity.compare import difference, normalised
-from e2e.parity.differences import Difference
 
 SCHEDULE: Final = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -47,16 +46,6 @@ class Side:
     api: ApiClient
     namespace: str = ""
 
-    @property
-    def url(self) -> str:
-        """Where the API server is."""
-        return self.cluster.url
-
-    @property
-    def kubeconfig(self) -> Path:
-        """An administrator's."""
-        return self.cluster.kubeconfig
-
     async def call(
         self,
         method: str,
@@ -76,10 +65,9 @@ class Side:
         return Answer(got.status_code, told, _decoded(got.content))
 
     @asynccontextmanager
-    async def watch(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[AsyncIterator[Any]]:
+    async def watch(self, path: str, **params: str) -> AsyncIterator[AsyncIterator[Any]]:
         """A watch: an iterator of its decoded events. Raises AssertionError if it is refused."""
-        query = {"watch": "1", **(params or {})}
-        async with self.http.stream("GET", path, params=query) as answer:
+        async with self.http.stream("GET", path, params={"watch": "1", **params}) as answer:
             if answer.status_code != 200:
                 raise AssertionError(f"{self.name}: {answer.status_code} {(await answer.read()).decode()}")
             yield (json.loads(line) async for line in answer.lines() if line)
@@ -93,10 +81,6 @@ class Side:
         finally:
             await self.cluster.stop_scheduler()
 
-    async def compact(self) -> None:
-        """Forget the history of all objects, as a real cluster does every five minutes."""
-        await self.cluster.compact()
-
 
 Observe = Callable[[Side], Awaitable[Any]]
 
@@ -107,7 +91,6 @@ class Both:
 
     embedded: Side
     real: Side
-    differences: Mapping[str, Difference]
     seen: list[str] = field(default_factory=list)
     """Ids of the rows of the table that the case has shown."""
 
@@ -120,7 +103,7 @@ class Both:
 
     async def differs(self, row: str, observe: Observe) -> tuple[Any, Any]:
         """A known difference: the observations, embedded and real. Raises AssertionError if they have become equal."""
-        assert row in self.differences, f"differences.yaml has no row {row!r}"
+        assert row in differences.load(), f"differences.yaml has no row {row!r}"
         ours, theirs = await self._observe(observe)
         assert difference(theirs, ours, (self.real.name, self.embedded.name)), (
             f"the sides agree now: remove row {row!r} from differences.yaml"
@@ -141,7 +124,7 @@ class Both:
         for side in sides:
             await _make_namespace(side)
         try:
-            yield Both(sides[0], sides[1], self.differences)
+            yield Both(sides[0], sides[1])
         finally:
             for side in sides:
                 await side.call("DELETE", f"/api/v1/namespaces/{name}")
@@ -165,19 +148,10 @@ async def open_side(name: str, cluster: ControlPlane) -> AsyncIterator[Side]:
 
 
 async def _make_namespace(side: Side) -> None:
-    """Create it with the ServiceAccount that pods need: a controller's, or ours if that one is late or missing."""
+    """Create it with the ServiceAccount that pods need: a controller's, or ours if that one is late or missing (409)."""
     await side.api.ensure_namespace(side.namespace)
-    await side.call(
-        "POST",
-        f"/api/v1/namespaces/{side.namespace}/serviceaccounts",
-        body={"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}},
-    )
-
-    async def account() -> bool:
-        path = f"/api/v1/namespaces/{side.namespace}/serviceaccounts/default"
-        return (await side.call("GET", path)).code == 200
-
-    await eventually(account, bool, f"{side.name}: namespace {side.namespace} has its ServiceAccount")
+    path = f"/api/v1/namespaces/{side.namespace}/serviceaccounts"
+    await side.call("POST", path, body={"metadata": {"name": "default"}})
 
 
 def _decoded(content: bytes) -> Any:
@@ -190,11 +164,11 @@ def _decoded(content: bytes) -> Any:
 @asynccontextmanager
 async def stranger(side: Side, *, token: str = "", certificate: KeyPair | None = None) -> AsyncIterator[Side]:
     """The side for a client that trusts the cluster's authority, and shows the credentials given here."""
-    context = ssl.create_default_context(cadata=authority(side.kubeconfig))
+    context = ssl.create_default_context(cadata=authority(side.cluster.kubeconfig))
     if certificate is not None:
         context.load_cert_chain(certificate.certificate, certificate.key)
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    async with Connection(side.url, tls=context, headers=headers) as http:
+    async with Connection(side.cluster.url, tls=context, headers=headers) as http:
         yield replace(side, http=http)
 
 

@@ -1,10 +1,11 @@
-"""The rights of users: credentials, roles, reviews, ServiceAccounts, and the admission of pods."""
+"""The rights of users: credentials, roles, ServiceAccounts and their tokens, and the admission of pods."""
 
 from __future__ import annotations
 
-import base64
-import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +14,10 @@ import pytest
 from clusters.api.certificates import Authority
 from clusters.api.connection import TransportError
 from clusters.api.waiting import eventually
-from e2e.parity.parity_requests import compare, delete, merge, post
+from e2e.parity.parity_requests import compare, post
 from e2e.parity.sides import Answer, Both, Side, account_token, stranger
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
-_REVIEWS: Final = "/apis/authorization.k8s.io/v1"
 _WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _WAYS: Final = (
     ("GET", "/api/v1/pods"),
@@ -28,19 +28,9 @@ _WAYS: Final = (
     ("POST", "/apis/apps/v1/namespaces/{}/deployments"),
     ("GET", "/api/v1"),
     ("GET", "/healthz"),
-    ("GET", "/livez"),
     ("GET", "/readyz"),
-    ("POST", _WHO),
+    ("GET", "/version"),
 )
-
-
-async def ways(side: Side, who: Side) -> list[Any]:
-    """The result of each credential, for a user."""
-    found = []
-    for method, path in _WAYS:
-        answer = await who.call(method, path.format(side.namespace), body={} if method != "GET" else None)
-        found.append([method, path, *short(answer)])
-    return found
 
 
 def short(answer: Answer) -> list[Any]:
@@ -49,51 +39,71 @@ def short(answer: Answer) -> list[Any]:
     return [answer.code, answer.body if refused else None]
 
 
+# What makes a token and a certificate; the user that they are, or none (401).
+Token = Callable[[Side], Awaitable[str]]
+_EXPIRED: Final = datetime(2020, 1, 1, tzinfo=UTC)
+_ANN: Final = ("ann", ["people", "system:authenticated"])
+
+
+async def nonsense(_: Side) -> str:
+    """A token of nothing."""
+    return "nonsense"
+
+
+async def tampered(side: Side) -> str:
+    """An account's token with another signature."""
+    return (await account_token(side, "bot"))[:-6] + "AAAAAA"
+
+
+def of_bot(side: Side, **spec: Any) -> Awaitable[str]:
+    """An account's token."""
+    return account_token(side, "bot", **spec)
+
+
+_CREDENTIALS: Final[dict[str, tuple[Token | None, tuple[Any, ...], Any]]] = {
+    "none": (None, (), ("system:anonymous", None)),
+    "a wrong token": (nonsense, (), None),
+    "a changed token": (tampered, (), None),
+    "a token for another audience": (partial(of_bot, audiences=["other"], expirationSeconds=600), (), None),
+    "a token": (of_bot, (), "bot"),
+    "an expired certificate": (None, ("late", "system:masters", _EXPIRED), None),
+    "an expired certificate and a token": (of_bot, ("late", "system:masters", _EXPIRED), "bot"),
+    "a certificate and a wrong token": (nonsense, ("ann", "people"), _ANN),
+}
+
+
 @pytest.mark.promise("G1-16")
-async def test_anonymous_callers_reach_public_paths_alone(both: Both) -> None:
-    """A caller without a credential reaches only health and version, and each refusal names its reason."""
+@pytest.mark.parametrize("name", _CREDENTIALS)
+async def test_what_a_credential_opens(both: Both, name: str) -> None:
+    """A credential makes its user, or is 401 even on public paths; without one only health and version are open."""
+    make, named, expected = _CREDENTIALS[name]
 
     async def observe(side: Side) -> Any:
-        async with stranger(side) as nobody:
-            return [await ways(side, nobody), (await nobody.call("GET", "/version")).code]
+        token = await make(side) if make else ""
+        certificate = side.cluster.client_certificate(*named) if named else None
+        async with stranger(side, token=token, certificate=certificate) as who:
+            found = [
+                [method, path, *short(await who.call(method, path.format(side.namespace), body=_body(method)))]
+                for method, path in _WAYS
+            ]
+            review = await who.call("POST", _WHO, body={})
+        user = review.body.get("status", {}).get("userInfo", {}) if review.code == 201 else None
+        return [found, short(review), user and {**user, "extra": sorted(user.get("extra", ()))}]
 
-    seen, version = await both.same(observe)
-    assert version == 200
-    assert {code for _, path, code, _ in seen if path in ("/healthz", "/livez", "/readyz")} == {200}
-    assert {code for _, path, code, _ in seen if "pods" in path} == {403}
-
-
-@pytest.mark.promise("G1-16")
-async def test_a_wrong_token_is_401_everywhere(both: Both) -> None:
-    """A wrong token is 401 even on public paths, and another scheme than Bearer counts as no credential."""
-
-    async def observe(side: Side) -> Any:
-        async with stranger(side, token="nonsense") as who:
-            found = await ways(side, who)
-        async with stranger(side) as nobody:
-            basic = await nobody.call("GET", "/api/v1/pods", headers={"authorization": "Basic YTpi"})
-        return [found, short(basic)]
-
-    found, basic = await both.same(observe)
-    assert {code for _, _, code, _ in found} == {401}
-    assert basic[0] == 403
+    found, review, user = await both.same(observe)
+    codes = {path: code for _, path, code, _ in found}
+    if expected is None:
+        assert {review[0], *codes.values()} == {401}
+    elif user is None:
+        assert (review[0], codes["/api/v1/pods"], codes["/healthz"], codes["/version"]) == (403, 403, 200, 200)
+    elif expected == "bot":
+        assert user["username"].endswith(":bot")
+    else:
+        assert (user["username"], user["groups"]) == expected
 
 
-@pytest.mark.promise("G1-16")
-async def test_an_expired_certificate_is_401_not_a_failed_handshake(both: Both) -> None:
-    """An expired certificate is answered with 401, and a good token beside it counts."""
-
-    async def observe(side: Side) -> Any:
-        expired = side.cluster.client_certificate("late", "system:masters", datetime(2020, 1, 1, tzinfo=UTC))
-        async with stranger(side, certificate=expired) as late:
-            alone = [short(await late.call("GET", path)) for path in ("/api/v1/pods", "/healthz")]
-        token = await account_token(side, "bot")
-        async with stranger(side, certificate=expired, token=token) as late:
-            return [alone, (await late.call("POST", _WHO, body={})).body["status"]["userInfo"]["username"]]
-
-    alone, name = await both.same(observe)
-    assert [code for code, _ in alone] == [401, 401]
-    assert name.endswith(":bot")
+def _body(method: str) -> Any:
+    return None if method == "GET" else {}
 
 
 async def test_a_certificate_of_another_authority(both: Both, tmp_path: Path) -> None:
@@ -108,44 +118,6 @@ async def test_a_certificate_of_another_authority(both: Both, tmp_path: Path) ->
                 return "no connection"
 
     assert await both.differs("foreign-certificates", observe) == ("no connection", 401)
-
-
-async def test_a_certificate_names_its_user(both: Both) -> None:
-    """A certificate's common name is the user and its organization a group, even beside a wrong token."""
-
-    async def observe(side: Side) -> Any:
-        certificate = side.cluster.client_certificate("ann", "people")
-        async with stranger(side, certificate=certificate, token="nonsense") as ann:
-            user = (await ann.call("POST", _WHO, body={})).body["status"]["userInfo"]
-            return [{**user, "extra": sorted(user["extra"])}, await ways(side, ann)]
-
-    user, _ = await both.same(observe)
-    assert (user["username"], user["groups"]) == ("ann", ["people", "system:authenticated"])
-
-
-async def test_a_service_accounts_token(both: Both) -> None:
-    """A token has its account's claims and rights, and is 401 if changed or for another audience."""
-
-    async def observe(side: Side) -> Any:
-        token = await account_token(side, "bot")
-        other = await account_token(side, "bot", audiences=["other"], expirationSeconds=600)
-        header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
-        async with stranger(side, token=token) as bot:
-            who = (await bot.call("POST", _WHO, body={})).body
-            found = await ways(side, bot)
-        codes = []
-        for wrong in (token[:-6] + "AAAAAA", other, "a.b.c"):
-            async with stranger(side, token=wrong) as nobody:
-                codes.append((await nobody.call("GET", "/api")).code)
-        who["status"]["userInfo"]["extra"] = sorted(who["status"]["userInfo"]["extra"])
-        lasts = claims["exp"] - claims["iat"]
-        return [sorted(header), {**claims, "exp": 0, "iat": 0, "nbf": 0}, lasts, who, found, codes]
-
-    header, claims, lasts, who, _, codes = await both.same(observe)
-    assert header == ["alg", "kid"]
-    assert lasts == 3600
-    assert who["status"]["userInfo"]["username"] == claims["sub"]
-    assert codes == [401, 401, 401]
 
 
 async def test_a_token_ends_with_its_pod_and_its_account(both: Both) -> None:
@@ -171,6 +143,12 @@ async def test_a_token_ends_with_its_pod_and_its_account(both: Both) -> None:
     assert await both.same(observe) == [200, 200]
 
 
+async def code_with(side: Side, token: str) -> int:
+    """The answer to a token."""
+    async with stranger(side, token=token) as who:
+        return (await who.call("GET", "/api")).code
+
+
 _OPENED: Final = (
     ("GET", "/api/v1/namespaces/{}/pods", 200),
     ("GET", "/api/v1/namespaces/{}/pods/x", 404),
@@ -192,54 +170,52 @@ async def test_roles_open_what_they_name(both: Both) -> None:
     """A role opens the resources, subresources, names, groups and URLs that it names, and no others."""
 
     async def observe(side: Side) -> Any:
-        name = side.namespace
-        everywhere = {
-            "names": [rule(["get"], ["configmaps"], resourceNames=["mine"])],
-            "urls": [{"verbs": ["get"], "nonResourceURLs": ["/metrics", "/healthz/*"]}],
-            "parts": [rule(["patch"], ["*/status"]), rule(["*"], ["deployments"], apiGroups=["apps"])],
-        }
-        await grant(side, "here", [rule(["get", "list"], ["pods"]), rule(["create"], ["pods/binding"])], here=True)
-        for end, rules in everywhere.items():
-            await grant(side, f"{name}-{end}", rules)
-        certificate = side.cluster.client_certificate(f"{name}-user", None)
-        async with stranger(side, certificate=certificate) as user:
+        async with granted(side), stranger(side, certificate=user_of(side)) as user:
             await eventually(
                 lambda: user.call("GET", "/apis/apps/v1/deployments"),
                 lambda answer: answer.code == 200,
                 "the last role is known",
             )
-            found = [
-                short(await user.call(method, path.format(name), body=None if method == "GET" else {}))
+            return [
+                short(await user.call(method, path.format(side.namespace), body=_body(method)))
                 for method, path, _ in _OPENED
             ]
-        for end in everywhere:
-            for kind in ("clusterroles", "clusterrolebindings"):
-                await side.call("DELETE", f"{_RBAC}/{kind}/{name}-{end}")
-        return found
 
     assert [code for code, _ in await both.same(observe)] == [code for *_, code in _OPENED]
 
 
-async def test_every_namespace_is_furnished(both: Both) -> None:
-    """Each namespace has a default ServiceAccount and the CA's ConfigMap, which return when deleted."""
+def user_of(side: Side) -> Any:
+    """The certificate of the case's user."""
+    return side.cluster.client_certificate(f"{side.namespace}-user", None)
 
-    async def observe(side: Side) -> Any:
-        place = f"/api/v1/namespaces/{side.namespace}"
-        names = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
 
-        async def codes() -> list[int]:
-            return [(await side.call("GET", f"{place}/{name}")).code for name in names]
+@asynccontextmanager
+async def granted(side: Side) -> AsyncIterator[None]:
+    """The roles of the case's user, in its namespace and everywhere; the latter are removed in the end."""
+    here, everywhere = f"{_RBAC}/namespaces/{side.namespace}/", f"{_RBAC}/cluster"
+    rules: dict[str, tuple[str, list[dict[str, Any]]]] = {
+        "here": (here, [rule(["get", "list"], ["pods"]), rule(["create"], ["pods/binding"])]),
+        "names": (everywhere, [rule(["get"], ["configmaps"], resourceNames=["mine"])]),
+        "urls": (everywhere, [{"verbs": ["get"], "nonResourceURLs": ["/metrics", "/healthz/*"]}]),
+        "parts": (everywhere, [rule(["patch"], ["*/status"]), rule(["*"], ["deployments"], apiGroups=["apps"])]),
+    }
+    for end, (place, asked) in rules.items():
+        name, kind = f"{side.namespace}-{end}", "Role" if place == here else "ClusterRole"
+        subject = {"kind": "User", "name": f"{side.namespace}-user"}
+        await side.call("POST", f"{place}roles", body={"metadata": {"name": name}, "rules": asked})
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+        bound = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+        answer = await side.call("POST", f"{place}rolebindings", body=bound)
+        assert answer.code == 201, answer.body
+    yield
+    for end in rules:
+        for kind in ("clusterroles", "clusterrolebindings"):
+            await side.call("DELETE", f"{_RBAC}/{kind}/{side.namespace}-{end}")
 
-        await eventually(codes, lambda found: found == [200, 200], "the namespace is furnished")
-        account = await side.call("GET", f"{place}/{names[0]}")
-        for name in names:
-            await side.call("DELETE", f"{place}/{name}")
-        await eventually(codes, lambda found: found == [200, 200], "the namespace is furnished again")
-        published = await side.call("GET", f"{place}/{names[1]}")
-        return [account.body, sorted(published.body["data"]), published.body["data"]["ca.crt"][:27]]
 
-    seen = await both.same(observe)
-    assert seen[1:] == [["ca.crt"], "-----BEGIN CERTIFICATE-----"]
+def rule(verbs: list[str], resources: list[str], **more: Any) -> dict[str, Any]:
+    """A rule of a role, for the core group unless ``group`` is given."""
+    return {"verbs": verbs, "apiGroups": [""], "resources": resources, **more}
 
 
 async def test_a_pod_is_completed_by_admission(both: Both) -> None:
@@ -267,60 +243,3 @@ async def test_a_pod_is_completed_by_admission(both: Both) -> None:
 def pod(name: str, **spec: Any) -> dict[str, Any]:
     """A pod of one container."""
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}], **spec}}
-
-
-def rule(verbs: list[str], resources: list[str], **more: Any) -> dict[str, Any]:
-    """A rule of a role, for the core group unless ``group`` is given."""
-    return {"verbs": verbs, "apiGroups": [""], "resources": resources, **more}
-
-
-def binding(name: str, role: str, subject: dict[str, str], kind: str = "Role") -> dict[str, Any]:
-    """A binding of a role to a user."""
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}
-    return {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
-
-
-async def grant(
-    side: Side, name: str, rules: Any, *, here: bool = False, subject: dict[str, str] | None = None
-) -> None:
-    """A role, and its binding to the user of the case; in its namespace or everywhere."""
-    place = f"{_RBAC}/namespaces/{side.namespace}/" if here else f"{_RBAC}/cluster"
-    kind = "Role" if here else "ClusterRole"
-    subject = subject or {"kind": "User", "name": f"{side.namespace}-user"}
-    await side.call("POST", f"{place}roles", body={"metadata": {"name": name}, "rules": rules})
-    answer = await side.call("POST", f"{place}rolebindings", body=binding(name, name, subject, kind))
-    assert answer.code == 201, answer.body
-
-
-async def code_with(side: Side, token: str) -> int:
-    """The answer to a token."""
-    async with stranger(side, token=token) as who:
-        return await code_of(who, "/api")
-
-
-async def code_of(side: Side, path: str) -> int:
-    """The answer to a GET."""
-    return (await side.call("GET", path)).code
-
-
-async def test_namespaces_that_are_not_there_or_going(both: Both) -> None:
-    """A write is 404 in a missing and 403 in an ending namespace, and some namespaces cannot be deleted."""
-    going = "/api/v1/namespaces/${ns}-going"
-    held = {"metadata": {"name": "held", "finalizers": ["example.com/held"]}}
-    await compare(
-        both,
-        post("/api/v1/namespaces", {"metadata": {"name": "${ns}-going"}}),
-        post(f"{going}/configmaps", held),
-        delete(going),
-        post("/api/v1/namespaces/missing/pods", pod("p"), 404),
-        post("/api/v1/namespaces/missing/configmaps", {"metadata": {"name": "c"}}, 404),
-        post(f"{going}/pods", pod("p"), 403),
-        post(f"{going}/configmaps", {"metadata": {"generateName": "c"}}, 403),
-        post("/apis/apps/v1/namespaces/${ns}-going/deployments", {"metadata": {"name": "d"}}, 403),
-        delete("/api/v1/namespaces/default", 403),
-        delete("/api/v1/namespaces/kube-system", 403),
-        delete("/api/v1/namespaces", 405),
-        # The namespace's controller deletes it too, sooner or later; after this request that makes no difference.
-        delete(f"{going}/configmaps/held"),
-        merge(f"{going}/configmaps/held", {"metadata": {"finalizers": None}}),
-    )

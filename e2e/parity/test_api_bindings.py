@@ -25,7 +25,6 @@ _WAITING: Final = {
     ],
     "nominatedNodeName": "n9",
 }
-_TYPES: Final = ["PodScheduled", "example.com/other"]
 _GATED: Final = {"schedulingGates": [{"name": "example.com/wait"}]}
 
 
@@ -69,13 +68,7 @@ _CASES |= {
 }
 
 
-@each(_CASES)
-async def test_what_a_binding_does(bare: Both, asks: list[Ask]) -> None:
-    """A binding writes the node, the condition and its annotations to the pod, and a dry run writes nothing."""
-    await compare(bare, *asks)
-
-
-_REFUSED: Cases = {
+_CASES |= {
     "a pod is bound once, to the same node too": [
         post("pods", pod("p")),
         bind(),
@@ -114,7 +107,7 @@ _TARGETS: Final = [
     # It needs no kind, and the form of the name does not matter.
     ({"name": "UPPER_case"}, 201),
 ]
-_REFUSED |= {
+_CASES |= {
     f"a target is a node with a name: {target}": [
         post("pods", pod("p")),
         post("pods/p/binding", {**binding("p"), "target": target}, code),
@@ -124,7 +117,7 @@ _REFUSED |= {
 
 
 @pytest.mark.promise("G1-07")
-@each(_REFUSED)
-async def test_what_makes_a_binding_refuse(bare: Both, asks: list[Ask]) -> None:
-    """A binding is 409 for a pod's state, 400 for another name, 404 for no pod, 500 for no node as target."""
+@each(_CASES)
+async def test_what_a_binding_does(bare: Both, asks: list[Ask]) -> None:
+    """A binding writes node, condition and annotations; 409 for a pod's state, 400 for another name, 500 for no node."""
     await compare(bare, *asks)

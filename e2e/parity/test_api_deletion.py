@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from e2e.parity.parity_objects import binding, config_map, got, made, maps, patched, pod, pods, short, watching
+from e2e.parity.parity_objects import binding, config_map, got, made, maps, patched, pod, pods, short
 from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, merge, post
 from e2e.parity.sides import Both, Side
 
@@ -128,8 +128,8 @@ async def test_a_namespace_that_ends(both: Both) -> None:
         refused = short(await side.call("POST", maps(side), body=config_map("new")))
         held = await got(side, path)
         await patched(side, maps(side, "held"), {"metadata": {"finalizers": None}})
-        async with watching(side, "/api/v1/namespaces", fieldSelector=f"metadata.name={side.namespace}") as watch:
-            while (await watch.next())["type"] != "DELETED":
+        async with side.watch("/api/v1/namespaces", fieldSelector=f"metadata.name={side.namespace}") as watch:
+            while (await anext(watch))["type"] != "DELETED":
                 pass
         return [marked, refused, held["status"]["phase"], (await side.call("GET", path)).code]
 

@@ -1,4 +1,4 @@
-"""Nodes and their status: what is filled in, what is refused, what a device plugin's patch does."""
+"""Nodes: what is filled in, what is refused, what a device plugin's patch does, and the taints by their conditions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import MEMORY
-from e2e.parity.parity_requests import Ask, compare, delete, get, json_patch, merge, post, strategic
-from e2e.parity.sides import Both
+from clusters.api.waiting import eventually
+from e2e.parity.parity_objects import MEMORY, STRATEGIC, got, made, node_of, patched
+from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, get, json_patch, merge, post, strategic
+from e2e.parity.sides import Both, Side
 
 _TIME: Final = "2026-01-01T00:00:00Z"
 _NODE: Final = "nodes/${ns}"
@@ -22,38 +23,36 @@ def node(status: Any = None, **spec: Any) -> list[Ask]:
     return [post("nodes", body), merge(_NODE, {"spec": {"taints": spec.get("taints")}})]
 
 
-@pytest.mark.parametrize(
-    ("spec", "status"),
-    [
-        ({}, {}),
-        ({"unschedulable": True}, {}),
-        ({"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "value": "c", "effect": "NoExecute"}]}, {}),
-        ({}, {"capacity": {"cpu": "8000m", "memory": "32768Mi", MEMORY: "81920"}}),
-        ({}, {"capacity": {"cpu": "8"}, "allocatable": {"cpu": "7500m"}}),
-        ({}, {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": _TIME}]}),
-    ],
-)
-async def test_what_is_filled_into_a_node(bare: Both, spec: Any, status: Any) -> None:
-    """A created Node is equal on both sides, including the status that it was created with."""
-    await compare(bare, *node(status, **spec), get(_NODE), delete(_NODE))
+_FILLED: Final[list[tuple[Any, Any]]] = [
+    ({}, {}),
+    ({"unschedulable": True}, {}),
+    ({"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "value": "c", "effect": "NoExecute"}]}, {}),
+    ({}, {"capacity": {"cpu": "8000m", "memory": "32768Mi", MEMORY: "81920"}}),
+    ({}, {"capacity": {"cpu": "8"}, "allocatable": {"cpu": "7500m"}}),
+    ({}, {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": _TIME}]}),
+]
+_WRONG: Final[list[dict[str, Any]]] = [
+    {"metadata": {"name": "Bad_Name"}},
+    {"spec": {"taints": [{"key": "a"}]}},
+    {"spec": {"taints": [{"key": "a", "effect": "Never"}]}},
+    {"spec": {"taints": [{"key": "a", "effect": "NoSchedule", "value": one} for one in "bc"]}},
+    {"status": {"capacity": {MEMORY: "1.5"}}},
+    {"status": {"capacity": {MEMORY: "-1"}}},
+    {"status": {"allocatable": {"cpu": "many"}}},
+]
+_CASES: Cases = {
+    f"filled in {at}": [*node(status, **spec), get(_NODE), delete(_NODE)] for at, (spec, status) in enumerate(_FILLED)
+}
+_CASES |= {
+    f"senseless {at}": [post("nodes", {"metadata": {"name": "${ns}"}, **body}, None), delete(_NODE, None)]
+    for at, body in enumerate(_WRONG)
+}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"metadata": {"name": "Bad_Name"}},
-        {"spec": {"taints": [{"key": "a"}]}},
-        {"spec": {"taints": [{"key": "a", "effect": "Never"}]}},
-        {"spec": {"taints": [{"key": "a", "effect": "NoSchedule", "value": each} for each in "bc"]}},
-        {"status": {"capacity": {MEMORY: "1.5"}}},
-        {"status": {"capacity": {MEMORY: "-1"}}},
-        {"status": {"allocatable": {"cpu": "many"}}},
-    ],
-)
-async def test_a_node_that_makes_no_sense(bare: Both, body: dict[str, Any]) -> None:
-    """A senseless Node is refused with the path of the wrong field."""
-    sent = {**body, "metadata": {"name": "${ns}", **body.get("metadata", {})}}
-    await compare(bare, post("nodes", sent, None), delete(_NODE, None))
+@each(_CASES)
+async def test_what_is_filled_into_a_node(bare: Both, asks: list[Ask]) -> None:
+    """A created Node is equal on both sides with its status, and a senseless one refused with the path of the wrong field."""
+    await compare(bare, *asks)
 
 
 @pytest.mark.promise("G1-10")
@@ -89,3 +88,45 @@ async def test_what_a_device_plugin_patches(bare: Both) -> None:
         json_patch(_STATUS, {"op": "add", "path": _COUNT, "value": 2}, code=None),
         delete(_NODE),
     )
+
+
+_MINE: Final = {"key": "example.com/mine", "value": "x", "effect": "NoExecute"}
+# A condition and its bad status, with the end of the taint's key; or a cordon.
+_NEEDS: Final = {
+    "not-ready": ("Ready", "False"),
+    "memory-pressure": ("MemoryPressure", "True"),
+    "disk-pressure": ("DiskPressure", "True"),
+    "pid-pressure": ("PIDPressure", "True"),
+    "network-unavailable": ("NetworkUnavailable", "True"),
+    "unschedulable": None,
+}
+
+
+@pytest.mark.promise("G1-17")
+@pytest.mark.parametrize("end", _NEEDS)
+async def test_a_node_in_need_is_tainted(both: Both, end: str) -> None:
+    """A Node has a taint for a bad condition or a cordon, with the time of its addition, and those of others stay."""
+
+    async def observe(side: Side) -> Any:
+        path = f"/api/v1/nodes/{node_of(side)}"
+        await made(side, "/api/v1/nodes", {"metadata": {"name": node_of(side)}, "spec": {"taints": [_MINE]}})
+
+        async def tainted(kind: str, status: str, *ends: str) -> list[Any]:
+            times = dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime"), _TIME)
+            change: Any = {"status": {"conditions": [{"type": kind, "status": status, **times}]}}
+            if kind:
+                await patched(side, f"{path}/status", change, STRATEGIC)
+            else:
+                await patched(side, path, {"spec": {"unschedulable": True}})
+            keys = [_MINE["key"], *(f"node.kubernetes.io/{one}" for one in ends)]
+
+            async def look() -> list[Any]:
+                return sorted((await got(side, path))["spec"].get("taints", []), key=lambda taint: str(taint["key"]))
+
+            return await eventually(look, lambda seen: [one["key"] for one in seen] == keys, f"taints {keys}")
+
+        seen = [await tainted("Ready", "True"), await tainted(*(_NEEDS[end] or ("", "")), end)]
+        await side.call("DELETE", path)
+        return seen
+
+    await both.same(observe)

@@ -107,65 +107,54 @@ for _type in (JSON_PATCH, MERGE, STRATEGIC):
     ]
 
 
+_FAILING: Final[list[dict[str, Any]]] = [
+    {"op": "test", "path": "/data/a", "value": "2"},
+    {"op": "add", "path": "/metadata/annotations/a", "value": "below nothing"},
+    {"op": "remove", "path": "/data/missing"},
+    {"op": "wrong", "path": "/data/a"},
+]
+_CASES |= {
+    f"an operation that fails is 422 and changes nothing: {at}": [
+        post("configmaps", _MAP),
+        json_patch("configmaps/c", {"op": "add", "path": "/data/done", "value": "x"}, operation, code=422),
+        get("configmaps/c", shows={"metadata.resourceVersion": "write 0"}),
+    ]
+    for at, operation in enumerate(_FAILING)
+}
+_TEMPLATES: Final[list[dict[str, Any]]] = [
+    {"containers": [{"name": "a", "$patch": "delete"}]},
+    {"containers": [container("c", "other")]},
+    {
+        "$setElementOrder/containers": [{"name": "c"}, {"name": "b"}, {"name": "a"}],
+        "containers": [container("c", "other")],
+    },
+    {"containers": [{"name": "a", "env": [{"name": "A", "$patch": "delete"}, {"name": "C", "value": "3"}]}]},
+    {"containers": [{"name": "a", "ports": [{"containerPort": 81}]}]},
+    {"containers": [{"name": "a", "$retainKeys": ["name", "image"], "image": "kept"}]},
+    {"nodeSelector": {"a": "b", "c": None}},
+]
+_CASES |= {
+    f"lists of a template are merged by their keys: {at}": [
+        post("deployments", _DEPLOYMENT),
+        strategic("deployments/d", {"spec": {"template": {"spec": spec}}}, None),
+    ]
+    for at, spec in enumerate(_TEMPLATES)
+}
+_CASES |= {
+    f"names and what the server writes stay: {metadata}": [
+        post("configmaps", config_map("c", {"a": "1"}, annotations={"a": "1"})),
+        merge("configmaps/c", {"metadata": metadata}, None),
+    ]
+    for metadata in (
+        *({"name": "other"}, {"namespace": "other"}, None, {"creationTimestamp": "2026-01-01T00:00:00Z"}),
+        # An annotation is a text; null takes it away.
+        *({"annotations": {"a": value}} for value in (7, None)),
+    )
+}
+
+
 @pytest.mark.promise("G1-13")
 @each(_CASES)
 async def test_what_a_patch_does(bare: Both, asks: list[Ask]) -> None:
     """A patch merges, replaces or edits maps and lists as its type demands."""
     await compare(bare, *asks)
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        {"op": "test", "path": "/data/a", "value": "2"},
-        {"op": "add", "path": "/metadata/annotations/a", "value": "below nothing"},
-        {"op": "remove", "path": "/data/missing"},
-        {"op": "wrong", "path": "/data/a"},
-    ],
-)
-async def test_an_operation_that_fails(bare: Both, operation: dict[str, Any]) -> None:
-    """A JSON patch with an operation that fails is 422, and changes nothing."""
-    await compare(
-        bare,
-        post("configmaps", _MAP),
-        json_patch("configmaps/c", {"op": "add", "path": "/data/done", "value": "x"}, operation, code=422),
-        get("configmaps/c", shows={"metadata.resourceVersion": "write 0"}),
-    )
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"containers": [{"name": "a", "$patch": "delete"}]},
-        {"containers": [container("c", "other")]},
-        {
-            "$setElementOrder/containers": [{"name": "c"}, {"name": "b"}, {"name": "a"}],
-            "containers": [container("c", "other")],
-        },
-        {"containers": [{"name": "a", "env": [{"name": "A", "$patch": "delete"}, {"name": "C", "value": "3"}]}]},
-        {"containers": [{"name": "a", "ports": [{"containerPort": 81}]}]},
-        {"containers": [{"name": "a", "$retainKeys": ["name", "image"], "image": "kept"}]},
-        {"nodeSelector": {"a": "b", "c": None}},
-    ],
-)
-async def test_a_strategic_patch_of_a_template(bare: Both, spec: dict[str, Any]) -> None:
-    """A strategic patch merges a template's lists by their keys, and its directives are obeyed."""
-    change = strategic("deployments/d", {"spec": {"template": {"spec": spec}}}, None)
-    await compare(bare, post("deployments", _DEPLOYMENT), change)
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"name": "other"},
-        {"namespace": "other"},
-        None,
-        {"creationTimestamp": "2026-01-01T00:00:00Z"},
-        # An annotation is a text; null takes it away.
-        *({"annotations": {"a": value}} for value in (7, None)),
-    ],
-)
-async def test_a_patch_of_metadata(bare: Both, metadata: Any) -> None:
-    """A patch cannot change names or the metadata that the server writes."""
-    item = config_map("c", {"a": "1"}, annotations={"a": "1"})
-    await compare(bare, post("configmaps", item), merge("configmaps/c", {"metadata": metadata}, None))

@@ -36,13 +36,6 @@ _SPECS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", _SPECS)
-async def test_what_is_filled_in(bare: Both, name: str) -> None:
-    """A created pod is equal on both sides, and a PUT of it is no write."""
-    same = put("pods/p", {"${object:0}": {}}, shows={"metadata.resourceVersion": "write 0"})
-    await compare(bare, post("pods", pod("p", _SPECS[name])), same)
-
-
 _WRONG: dict[str, dict[str, Any]] = {
     "no containers": {"containers": []},
     "no name": {"containers": [{"image": "a"}]},
@@ -86,12 +79,6 @@ _REFUSED: Final = (
 )
 
 
-@pytest.mark.parametrize("name", _REFUSED)
-async def test_what_is_refused(bare: Both, name: str) -> None:
-    """A pod is refused with path and reason of each wrong field, such as a fraction of a vendor's resource."""
-    await compare(bare, post("pods", pod("p", _REFUSED[name]), None))
-
-
 _CHANGES: dict[str, Any] = {
     "image": {"spec": {"containers": [{"name": "main", "image": "new:1"}]}},
     "command": {"spec": {"containers": [{"name": "main", "command": ["x"]}]}},
@@ -106,40 +93,22 @@ _CHANGES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", _CHANGES)
-async def test_what_can_change(bare: Both, name: str) -> None:
-    """A pod's images, deadline, further tolerations and metadata can change, and all else is 422."""
-    await compare(bare, post("pods", pod("p")), strategic("pods/p", _CHANGES[name], None))
-
-
-_TIME: Final = "2026-01-01T00:00:00Z"
-_RUNNING: Final = {
-    "phase": "Running",
-    "startTime": _TIME,
-    "hostIP": "10.0.0.1",
-    "hostIPs": [{"ip": "10.0.0.1"}],
-    "podIP": "10.1.0.1",
-    "podIPs": [{"ip": "10.1.0.1"}],
-    "qosClass": "BestEffort",
-    "observedGeneration": 1,
-    "conditions": [
-        {"type": "Ready", "status": "True", "lastTransitionTime": _TIME, "observedGeneration": 1},
-        {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": _TIME},
-    ],
-    "containerStatuses": [
-        {
-            "name": "main",
-            "image": "busybox:1.36",
-            "imageID": "x",
-            "containerID": "c://1",
-            "ready": True,
-            "restartCount": 0,
-            "started": True,
-            "state": {"running": {"startedAt": _TIME}},
-            "lastState": {},
-        }
-    ],
+# A PUT of what was answered is no write.
+_SAME: Final = put("pods/p", {"${object:0}": {}}, shows={"metadata.resourceVersion": "write 0"})
+_CASES: Cases = {f"filled in: {name}": [post("pods", pod("p", spec)), _SAME] for name, spec in _SPECS.items()}
+_CASES |= {f"refused, or not: {name}": [post("pods", pod("p", spec), None)] for name, spec in _REFUSED.items()}
+_CASES |= {
+    f"changed, or not: {name}": [post("pods", pod("p")), strategic("pods/p", change, None)]
+    for name, change in _CHANGES.items()
 }
+
+
+@each(_CASES)
+async def test_what_becomes_of_a_pod(bare: Both, asks: list[Ask]) -> None:
+    """A pod is filled in alike, refused with path and reason of each wrong field, and few of its fields can change."""
+    await compare(bare, *asks)
+
+
 _EVERYTHING: Final = {
     "metadata": {"annotations": {"a": "1"}, "labels": {"l": "1"}},
     "spec": {"activeDeadlineSeconds": 7},
@@ -152,12 +121,6 @@ _STATUS: Final[Cases] = {
         merge("pods/p/status", _EVERYTHING, shows={"status.phase": "Running", "spec.activeDeadlineSeconds": None}),
         merge("pods/p", _EVERYTHING, shows={"spec.activeDeadlineSeconds": 7}),
         get("pods/p/status", shows={"metadata.resourceVersion": "write 2"}),
-    ],
-    "conditions, container statuses and times come back as a kubelet sends them": [
-        post("pods", pod("p", {"nodeName": "n1"})),
-        strategic("pods/p/status", {"status": _RUNNING}),
-        merge("pods/p/status", {"status": {"phase": "Odd"}}, None),
-        merge("pods/p/status", {"status": None}, None),
     ],
     "a PUT with a version is fenced, the rest of the body is not looked at": [
         post("pods", pod("p")),

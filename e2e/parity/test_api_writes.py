@@ -1,20 +1,18 @@
-"""Creating and replacing: versions, preconditions, names, and what the server keeps for itself."""
+"""Creating and replacing: versions, preconditions, names, leases that fence leaders, and events."""
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import pytest
 
 from e2e.parity.parity_objects import config_map, got, made, maps, patched, pod, pods
-from e2e.parity.parity_requests import Cases, compare, delete, each, get, merge, post, put
+from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, get, merge, post, put, strategic
 from e2e.parity.sides import Both, Side
 
 _OTHER_UID: Final = "00000000-0000-4000-8000-000000000000"
 _MAP: Final = config_map("a", {"a": "1"})
 _LEASE: Final = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}
-_IMMUTABLE: Final = {**_MAP, "immutable": True}
 _SERVERS: Final[dict[str, Any]] = {
     "uid": _OTHER_UID,
     "creationTimestamp": "2020-01-01T00:00:00Z",
@@ -30,7 +28,7 @@ def written(**metadata: Any) -> dict[str, Any]:
     return config_map("a", {"a": "3"}, **metadata)
 
 
-_CASES: Final[Cases] = {
+_CASES: Cases = {
     "a PUT of a stale version or another uid is 409, one of neither is unconditional": [
         post("configmaps", _MAP),
         merge("configmaps/a", {"data": {"a": "2"}}),
@@ -75,19 +73,104 @@ _CASES: Final[Cases] = {
         post("configmaps", config_map("a", **_SERVERS), shows={"metadata.deletionTimestamp": None}),
         post("configmaps", config_map("b", resourceVersion="7"), 500),
     ],
-    "the data of an immutable ConfigMap cannot change, its labels can": [
-        post("configmaps", _IMMUTABLE),
-        merge("configmaps/a", {"data": {"a": "2"}}, 422),
-        merge("configmaps/a", {"immutable": None}, 422),
-        merge("configmaps/a", {"immutable": False}, 422),
-        merge("configmaps/a", {"metadata": {"labels": {"a": "b"}}}),
+}
+
+
+_METADATA: Final[list[dict[str, Any]]] = [
+    {"labels": {"ok": "value", "example.com/x": ""}},
+    {"labels": {"bad key": "v"}},
+    {"labels": {"k": "bad value!"}},
+    {"labels": {"k": "x" * 64}},
+    {"annotations": {"bad key": "v"}},
+    {"annotations": {"a": "x" * (256 * 1024)}},
+]
+_CASES |= {f"metadata {at}": [post("configmaps", config_map("a", **one), None)] for at, one in enumerate(_METADATA)}
+_CASES |= {
+    f"the name {name[:9]}": [
+        post("/api/v1/namespaces", {"metadata": {"name": name}}, None, dryRun="All"),
+        post("configmaps", config_map(name), None),
+    ]
+    for name in ("UPPER", "a_b", "a.b", "x" * 254, "a/b")
+}
+
+
+_MICRO: Final = "2026-01-01T00:00:00.123456Z"
+_TIMED: Final = {
+    "eventTime": _MICRO, "reportingComponent": "c", "reportingInstance": "i", "action": "a", "reason": "r",
+}  # fmt: skip
+_ABOUT: Final = {"kind": "Pod", "namespace": "${ns}", "name": "p"}
+
+
+_LEADER: Final[dict[str, Any]] = {
+    "holderIdentity": "a",
+    "leaseDurationSeconds": 15,
+    "acquireTime": _MICRO,
+    "renewTime": "2026-01-01T00:00:00.000000Z",
+    "leaseTransitions": 0,
+}
+_RELEASED: Final = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}
+_TAKEN: Final = {"spec": {"holderIdentity": "b", "leaseTransitions": 2}}
+_CASES |= {
+    "a record comes back as it was sent, times with six decimals": [
+        post("leases", {**_LEASE, "spec": _LEADER}, shows={"spec.holderIdentity": "a"}),
+        get("leases/l"),
+    ],
+    "an empty holder for a second releases it, the next one takes it with one transition more": [
+        post("leases", {**_LEASE, "spec": {"holderIdentity": "a", "leaseTransitions": 1, "leaseDurationSeconds": 15}}),
+        put("leases/l", {"${object:0}": _RELEASED}),
+        put("leases/l", {"${object:1}": _TAKEN}, shows={"spec.leaseTransitions": 2}),
     ],
 }
 
 
+def event(**fields: Any) -> dict[str, Any]:
+    """An event of the core kind."""
+    return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": _ABOUT, **fields}
+
+
+_COUNTED: Final = event(
+    involvedObject={**_ABOUT, "uid": "u", "fieldPath": "spec.containers{a}"},
+    reason="R",
+    message="m",
+    type="Warning",
+    count=1,
+    source={"component": "c", "host": "h"},
+    firstTimestamp="2026-01-01T00:00:00Z",
+    lastTimestamp="2026-01-01T00:00:00Z",
+)
+_CASES |= {
+    "a core event is counted up with a patch, as recorders do": [
+        post("events", _COUNTED),
+        strategic("events/e", {"count": 2, "lastTimestamp": "2026-01-01T00:00:05Z", "message": "other"}),
+        get("events/e"),
+    ],
+    "an event about a node has no namespace of its own and stands in default": [
+        post("/api/v1/namespaces/default/events", event(involvedObject={"kind": "Node", "name": "n"})),
+        delete("/api/v1/namespaces/default/events/e"),
+        post("events", event(involvedObject={"kind": "Node", "name": "n"}), 422),
+    ],
+}
+
+
+_EVENT_RULES: Final[list[dict[str, Any]]] = [
+    {"type": "Odd", "reason": ""},
+    {"involvedObject": {"kind": "Pod", "namespace": "other"}},
+    {"message": "x" * 5000},
+    {"eventTime": _MICRO},
+    _TIMED,
+    {**_TIMED, "reportingComponent": ""},
+    {**_TIMED, "reason": "x" * 129},
+    {**_TIMED, "message": "x" * 1025},
+]
+_CASES["an event without an eventTime is hardly checked, one with it is kept within bounds"] = [
+    post("events", event(metadata={"name": f"e{at}"}, **fields), None) for at, fields in enumerate(_EVENT_RULES)
+]
+
+
+@pytest.mark.promise("API-010", "G1-15")
 @each(_CASES)
-async def test_what_a_write_does(bare: Both, asks: list[Any]) -> None:
-    """A write obeys version and uid as preconditions, and a refused one changes nothing."""
+async def test_what_a_write_does(bare: Both, asks: list[Ask]) -> None:
+    """A write obeys version and uid as preconditions; wrong names, labels, annotations and events are refused."""
     await compare(bare, *asks)
 
 
@@ -104,46 +187,3 @@ async def test_each_write_has_a_version_of_its_own(bare: Both) -> None:
         return versions == sorted(versions) and len(set(versions[:3])) == 3
 
     assert await bare.same(observe) is True
-
-
-async def test_generated_names(bare: Both) -> None:
-    """A generated name is at most 58 characters of the prefix and five more, and a given name wins."""
-
-    async def observe(side: Side) -> Any:
-        found = []
-        prefixes = ("abc-", "x" * 70, "Wrong_", "")
-        for metadata in (*({"generateName": prefix} for prefix in prefixes), {"generateName": "abc-", "name": "named"}):
-            answer = await side.call("POST", maps(side), body={"metadata": metadata})
-            name = answer.body["metadata"].get("name", "")
-            found.append([answer.code, re.sub(r"[bcdfghjklmnpqrstvwxz2456789]{5}$", "<letters>", name), len(name)])
-        return found
-
-    seen = await bare.same(observe)
-    assert seen[0][1:] == ["abc-<letters>", 9]
-    assert seen[1][2] == 63
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["UPPER", "a_b", "a.b", "x" * 254, "a/b"],
-)
-async def test_names(bare: Both, name: str) -> None:
-    """A name that is no DNS subdomain is refused, and so is a namespace's name with a dot."""
-    namespace = post("/api/v1/namespaces", {"metadata": {"name": name}}, None, dryRun="All")
-    await compare(bare, namespace, post("configmaps", config_map(name), None))
-
-
-_METADATA: Final[list[dict[str, Any]]] = [
-    {"labels": {"ok": "value", "example.com/x": ""}},
-    {"labels": {"bad key": "v"}},
-    {"labels": {"k": "bad value!"}},
-    {"labels": {"k": "x" * 64}},
-    {"annotations": {"bad key": "v"}},
-    {"annotations": {"a": "x" * (256 * 1024)}},
-]
-
-
-@pytest.mark.parametrize("metadata", _METADATA)
-async def test_metadata_is_checked(bare: Both, metadata: dict[str, Any]) -> None:
-    """Wrong labels and annotations (256 KiB in all) are refused, and each wrong field is named."""
-    await compare(bare, post("configmaps", config_map("a", **metadata), None))

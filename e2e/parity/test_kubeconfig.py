@@ -23,13 +23,11 @@ from clusters.controlplane.binaries import Binaries
 
 _INSPECT: Final = Path(sys.executable).parent / "kubectl-inspect-gpushare"
 _SECONDS: Final = 60
-_PLUGIN: Final = {
-    "apiVersion": "client.authentication.k8s.io/v1", "command": "./login", "interactiveMode": "Never",
-}  # fmt: skip
+_V1: Final = "client.authentication.k8s.io/v1"
+_PLUGIN: Final = {"apiVersion": _V1, "command": "./login", "interactiveMode": "Never"}
 _LOGIN: Final = """#!/bin/sh
 echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"of-the-plugin"}}'
 """
-_V1: Final = "client.authentication.k8s.io/v1"
 
 
 def _says(answer: object, **changes: Any) -> dict[str, Any]:
@@ -44,7 +42,7 @@ def _status(**status: Any) -> dict[str, Any]:
 
 _CERTIFICATE: Final = {"client-certificate": "client.pem", "client-key": "client.key"}
 _TOKEN: Final = {"token": "t"}
-# Fields of the user, and what is laid over those of the cluster; {url}, {plain} and {name} are filled in; None removes one.
+# Fields of the user, and what is laid over those of the cluster; {url} and {name} are filled in; None removes one.
 # Left out: without any login kubectl asks for a name on the terminal, and our programs ask the server without one. To a server of
 # this machine in plain HTTP they send a login, and kubectl does not.
 _CASES: Final[Mapping[str, tuple[Any, Any]]] = {
@@ -79,7 +77,6 @@ _CASES: Final[Mapping[str, tuple[Any, Any]]] = {
     "server name of another": (_TOKEN, {"tls-server-name": "other.example"}),
     "server with a path": (_TOKEN, {"server": "{url}/k8s/clusters/c"}),
     "server without a scheme": (_TOKEN, {"server": "{name}"}),
-    "server in plain HTTP": ({}, {"server": "http://{plain}", "certificate-authority": None}),
     "proxy that is away": (_TOKEN, {"proxy-url": "http://127.0.0.1:1"}),
     "authority among others": (_TOKEN, {"certificate-authority": "bundle.pem"}),
     "plugin answers a certificate": ({"exec": _PLUGIN | {"command": "./certificate"}}, {}),
@@ -92,7 +89,6 @@ class RecordingServer:
 
     folder: Path
     url: str = ""
-    plain: str = ""
     seen: list[list[Any]] = field(default_factory=list)
     server_names: list[str | None] = field(default_factory=list)
 
@@ -112,7 +108,7 @@ class RecordingServer:
     def write(self, name: str, user: Any, cluster: Any, **more: Any) -> Path:
         """A kubeconfig; ``<file>`` is its content as data."""
         whole = {"server": self.url, "certificate-authority": "ca.pem", **cluster}
-        words = {"url": self.url, "plain": self.plain, "name": self.url.removeprefix("https://")}
+        words = {"url": self.url, "name": self.url.removeprefix("https://")}
         whole = {
             key: value.format(**words) if key == "server" else value
             for key, value in whole.items()
@@ -153,7 +149,7 @@ class RecordingServer:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RecordingServer]:
-    """A server with TLS, which asks for a client's certificate, and one without."""
+    """A server with TLS, which asks for a client's certificate."""
     site = RecordingServer(tmp_path_factory.mktemp("kubeconfigs"))
     authority, folder = trustme.CA(), site.folder
     authority.cert_pem.write_to_path(folder / "ca.pem")
@@ -162,7 +158,6 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Record
     client.cert_chain_pems[0].write_to_path(folder / "client.pem")
     client.private_key_pem.write_to_path(folder / "client.key")
     (folder / "token").write_text("of-the-file\n")
-    (folder / "empty").write_text("")
     (folder / "login").write_text(_LOGIN)
     (folder / "login").chmod(0o700)
     (folder / "bundle.pem").write_bytes(
@@ -184,10 +179,8 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Record
     runner = web.AppRunner(app)
     await runner.setup()
     try:
-        for tls in (context, None):
-            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-        (host, port), (_, plain) = (address[:2] for address in runner.addresses)
-        site.url, site.plain = f"https://{host}:{port}", f"{host}:{plain}"
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        site.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
         yield site
     finally:
         await runner.cleanup()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -17,7 +18,7 @@ from clusters.controlplane.binaries import Binaries
 from clusters.provider import load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import Target
-from e2e.parity.kubectl_sessions import Session, Step, difference
+from e2e.parity.kubectl_sessions import Session
 
 _HERE: Final = Path(__file__).parent
 _CASES: Final = yaml.safe_load((_HERE / "kubectl_commands.yaml").read_text())
@@ -49,8 +50,8 @@ async def namespace(sessions: list[Session]) -> AsyncIterator[str]:
     name = f"kubectl-{next(_NUMBERS)}"
     for session in sessions:
         made = await session.run(f"create namespace {name}", "default")
-        assert made.code == 0, f"{session.name}: {made.text()}"
-        await session.run_until("get serviceaccount default -o name", name, "serviceaccount/default")
+        assert made[0] == "exit code 0", f"{session.name}: {made}"
+        await session.run("get serviceaccount default -o name", name, until="serviceaccount/default")
     try:
         yield name
     finally:
@@ -61,7 +62,10 @@ async def namespace(sessions: list[Session]) -> AsyncIterator[str]:
 async def test_kubectl_says_the_same(sessions: list[Session], namespace: str, case: dict[str, Any]) -> None:
     """The promise of the case: stdout, stderr and exit code of each command are equal."""
     found = []
-    for step in map(Step.of, case["steps"]):
-        real, embedded = await asyncio.gather(*(step.on(session, namespace) for session in sessions))
-        found += [text] if (text := difference(step.run, real, embedded)) else []
+    for entry in case["steps"]:
+        step = {"run": entry} if isinstance(entry, str) else dict(entry)
+        command = step.pop("run")
+        real, embedded = await asyncio.gather(*(session.run(command, namespace, **step) for session in sessions))
+        differing = list(difflib.unified_diff(real, embedded, "controlplane", "embedded", lineterm="", n=3))
+        found += [f"$ kubectl {command}", *differing] if differing else []
     assert not found, f"{case['promise']}:\n" + "\n".join(found)

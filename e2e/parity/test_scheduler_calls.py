@@ -1,59 +1,39 @@
-"""The calls to an extender: the same bytes, in the same order, from both schedulers."""
+"""The calls to an extender: the same bytes, in the same order, from both schedulers; and binds that fail."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from e2e.parity.recording_extender import Answer, names_of
+from e2e.parity.recording_extender import Answer, Call, let_through, names_of
 from e2e.parity.scheduler_under_test import MEMORY, play
 from e2e.parity.sides import Both, Side
 
 
 @pytest.mark.promise("EXT-001")
-async def test_a_filter_with_a_node_cache(both: Both) -> None:
-    """A filter call with a node cache has equal method, path, headers, order of keys, nulls and pod on both sides."""
+async def test_a_filter_with_and_without_a_node_cache(both: Both) -> None:
+    """A filter call has equal method, path, headers, order of keys and pod on both sides, and either names or whole nodes."""
 
     async def observe(side: Side) -> Any:
-        async with play(side, {"a": 10, "b": 10}) as it:
-            await it.pod("p1", 2)
-            await it.bound("p1")
-            (call,) = it.extender.of("filter")
-            return [
-                call.method,
-                call.path,
-                sorted(call.headers),
-                {name: call.headers[name] for name in ("content-type", "accept-encoding", "user-agent")},
-                list(call.message),
-                sorted(call.message["NodeNames"]),
-                call.message["Nodes"],
-                call.message["Pod"],
-            ]
+        found = []
+        for is_cached in (True, None):
+            async with play(side, {"a": 10, "b": 10}, nodeCacheCapable=is_cached) as it:
+                await it.pod("p1", 2)
+                await it.bound("p1")
+                (call,) = it.extender.of("filter")
+                headers = {name: call.headers[name] for name in ("content-type", "accept-encoding", "user-agent")}
+                asked, nodes = call.message, call.message["Nodes"] or {"items": []}
+                items = sorted(nodes["items"], key=lambda item: str(item["metadata"]["name"]))
+                names = asked["NodeNames"] and sorted(asked["NodeNames"])
+                found.append([list(asked), names, {**nodes, "items": items}, asked["Pod"]])
+                found.append([call.method, call.path, sorted(call.headers), headers])
+        return found
 
     seen = await both.same(observe)
-    assert seen[4] == ["Pod", "Nodes", "NodeNames"]
-    assert "nodeName" not in seen[7]["spec"]
-
-
-async def test_a_filter_without_a_node_cache(both: Both) -> None:
-    """A filter call without a node cache has whole Node objects, and null for the names."""
-
-    async def observe(side: Side) -> Any:
-        async with play(side, {"a": 10, "b": 10}, nodeCacheCapable=None) as it:
-            await it.pod("p1", 2)
-            await it.bound("p1")
-            (call,) = it.extender.of("filter")
-            nodes = call.message["Nodes"]
-            return [
-                list(nodes),
-                nodes["metadata"],
-                sorted(nodes["items"], key=lambda item: str(item["metadata"]["name"])),
-                call.message["NodeNames"],
-            ]
-
-    seen = await both.same(observe)
-    assert seen[3] is None
+    assert (seen[0][0], seen[0][1], seen[2][1]) == (["Pod", "Nodes", "NodeNames"], ["a", "b"], None)
+    assert "nodeName" not in seen[0][3]["spec"]
 
 
 @pytest.mark.promise("EXT-001")
@@ -110,31 +90,15 @@ async def test_one_node_left_is_taken_without_prioritize(both: Both) -> None:
 @pytest.mark.promise("G2-02")
 async def test_who_is_interested(both: Both) -> None:
     """The extender is called for each pod with its resource in any container, also of amount 0, and for no other."""
-    image = {"image": "none"}
+    plain = {"name": "main", "image": "none"}
+    zero, one = ({"name": "other", "image": "none", "resources": {"limits": {MEMORY: each}}} for each in "01")
     kinds: dict[str, dict[str, Any]] = {
-        "plain": {"containers": [{"name": "main", **image}]},
-        "zero": {"containers": [{"name": "main", **image, "resources": {"limits": {MEMORY: "0"}}}]},
-        "limits": {"containers": [{"name": "main", **image, "resources": {"limits": {MEMORY: "1"}}}]},
-        "init": {
-            "containers": [{"name": "main", **image}],
-            "initContainers": [{"name": "init", **image, "resources": {"limits": {MEMORY: "1"}}}],
-        },
-        "sidecar": {
-            "containers": [{"name": "main", **image}],
-            "initContainers": [
-                {"name": "init", **image, "restartPolicy": "Always", "resources": {"limits": {MEMORY: "1"}}}
-            ],
-        },
-        "second": {
-            "containers": [
-                {"name": "main", **image},
-                {
-                    "name": "other",
-                    **image,
-                    "resources": {"requests": {MEMORY: "1"}, "limits": {MEMORY: "1"}},
-                },
-            ]
-        },
+        "plain": {"containers": [plain]},
+        "zero": {"containers": [zero]},
+        "limits": {"containers": [one]},
+        "init": {"containers": [plain], "initContainers": [one]},
+        "sidecar": {"containers": [plain], "initContainers": [{**one, "restartPolicy": "Always"}]},
+        "second": {"containers": [plain, one]},
     }
 
     async def observe(side: Side) -> Any:
@@ -145,3 +109,81 @@ async def test_who_is_interested(both: Both) -> None:
             return [call.message["Pod"]["metadata"]["name"] for call in it.extender.of("filter")]
 
     assert await both.same(observe) == ["zero", "limits", "init", "sidecar", "second"]
+
+
+@pytest.mark.promise("G2-10")
+async def test_failed_bind_gives_the_room_back_and_is_tried_again(both: Both) -> None:
+    """A failed bind is a SchedulerError with the extender's text, frees the room, and is tried again."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, bindVerb="bind") as it:
+            failures = ["card is gone", "card is still gone"]
+
+            it.extender.on(bind=lambda call: Answer({"Error": failures.pop(0)}) if failures else it.bind(call))
+            await it.pod("p1", 10)
+            condition = await it.condition("p1", text="card is gone")
+            event = await it.event("p1", "FailedScheduling", text="card is gone")
+            node = await it.bound("p1")
+            await it.event("p1", "Scheduled")
+            return [it.extender.verbs(), condition, event, node]
+
+    seen = await both.same(observe)
+    assert seen[0] == ["filter", "bind"] * 3
+
+
+@pytest.mark.promise("EXT-025", "G2-06")
+async def test_bound_though_the_answer_never_came(both: Both) -> None:
+    """A pod that is bound though the call failed is not tried again, and an event shows the failure."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 10}, bindVerb="bind", httpTimeout="2s") as it:
+            over = asyncio.Event()
+
+            async def bind(call: Call) -> Answer:
+                answer = await it.bind(call)
+                await over.wait()
+                return answer
+
+            it.extender.on(bind=bind)
+            await it.pod("p1")
+            node = await it.bound("p1")
+            await it.event("p1", "FailedScheduling", text="exceeded")
+            await it.settle()
+            over.set()
+            condition = await it.condition("p1", text="exceeded")
+            return [it.extender.verbs(), node, condition["reason"]]
+
+    assert (await both.same(observe))[0] == ["filter", "bind"]
+
+
+@pytest.mark.promise("G2-01")
+async def test_cycles_are_serial_and_binds_are_not(both: Both) -> None:
+    """The scheduler asks one filter at a time, and binds all pods in parallel."""
+
+    async def observe(side: Side) -> Any:
+        async with play(side, {"a": 100}, bindVerb="bind") as it:
+            release = asyncio.Event()
+            running = 0
+            most = 0
+
+            async def respond(call: Call) -> Answer:
+                nonlocal running, most
+                if call.verb == "bind":
+                    await release.wait()
+                    return await it.bind(call)
+                running += 1
+                most = max(most, running)
+                await asyncio.sleep(0)
+                running -= 1
+                return let_through(call)
+
+            it.extender.respond = respond
+            for number in range(5):
+                await it.pod(f"p{number}")
+            await it.calls("bind", 5)
+            release.set()
+            for number in range(5):
+                await it.bound(f"p{number}")
+            return [most, sorted(it.extender.verbs())]
+
+    assert (await both.same(observe))[0] == 1

@@ -107,22 +107,20 @@ def victims(node: str, *uids: str) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("answer", "ignorable", "text"),
+    ("answer", "text"),
     [
-        (keep({}), None, "no candidate node for preemption"),
-        (victims("a", "nobody"), None, "nobody"),
-        (victims("a"), None, "expected at least one victim"),
-        (Answer(status=500), None, "code 500"),
+        (keep({}), "no candidate node for preemption"),
+        (victims("a", "nobody"), "nobody"),
+        (victims("a"), "expected at least one victim"),
+        (Answer(status=500), "code 500"),
     ],
     ids=["no node", "no such victim", "no victims", "failure"],
 )
-async def test_an_answer_to_preempt_that_evicts_no_pod(
-    both: Both, answer: Answer, ignorable: bool | None, text: str
-) -> None:
+async def test_an_answer_to_preempt_that_evicts_no_pod(both: Both, answer: Answer, text: str) -> None:
     """An answer without usable victims ends the preemption with its reason, and the pod stays Unschedulable."""
 
     async def observe(side: Side) -> Any:
-        async with full(side, "a", preemptVerb="preempt", ignorable=ignorable) as it:
+        async with full(side, "a", preemptVerb="preempt") as it:
             it.extender.on(preempt=answer)
             await preempt(it)
             condition = await it.condition("high", text=" ")
@@ -134,22 +132,6 @@ async def test_an_answer_to_preempt_that_evicts_no_pod(
     seen = await both.same(observe)
     assert text in seen[1]
     assert (seen[0], seen[2]) == ("Unschedulable", {"low-a": "a", "high": ""})
-
-
-@pytest.mark.promise("G2-12")
-async def test_a_refusal_by_the_extender_alone_evicts_no_pod(both: Both) -> None:
-    """A pod that only the extender refuses evicts no pod, as the dry run needs no victim for it."""
-
-    async def observe(side: Side) -> Any:
-        async with full(side, "a") as it:
-            it.extender.on(filter=lambda call: refuse(call, "no card"))
-            await preempt(it, units=2)
-            condition = await it.condition("high", text=" ")
-            await it.settle()
-            return [condition, await it.event("high", "FailedScheduling"), await it.pods()]
-
-    seen = await both.same(observe)
-    assert seen[2] == {"low-a": "a", "high": ""}
 
 
 async def test_the_least_important_go(both: Both) -> None:

@@ -156,22 +156,6 @@ async def test_gates_hold_a_pod_back(both: Both) -> None:
     assert seen[0] == []
 
 
-async def test_pods_of_another_scheduler_are_left_alone(both: Both) -> None:
-    """A scheduler touches only pods of its configured profiles."""
-
-    async def observe(side: Side) -> Any:
-        profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "gpushare-scheduler"}]
-        async with play(side, {"a": 10}, configuration={"profiles": profiles}) as it:
-            await it.pod("theirs", schedulerName="somebody-else")
-            await it.pod("ours", schedulerName="gpushare-scheduler")
-            await it.bound("ours")
-            event = await it.event("ours", "Scheduled")
-            await it.settle()
-            return [await it.pods(), (await it.get_pod("theirs"))["status"].get("conditions"), event]
-
-    assert (await both.same(observe))[0] == {"ours": "a", "theirs": ""}
-
-
 async def test_the_most_important_goes_first(both: Both) -> None:
     """Waiting pods are tried by priority, whatever the order in which they came."""
 

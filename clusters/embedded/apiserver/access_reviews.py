@@ -6,7 +6,6 @@ Lists of rights, and questions about others, are not imitated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from clusters.embedded.apiserver.api_objects import Object, without_nulls
@@ -15,26 +14,10 @@ from clusters.embedded.apiserver.authorization import Attributes, Authorizer
 from clusters.embedded.apiserver.refusals import bad_request, method_not_allowed
 from clusters.embedded.apiserver.requests import Answer, Request, json_answer
 
-_RESOURCE_FIELDS: Final = ("group", "resource", "subresource", "namespace", "name")
-
-
-@dataclass(frozen=True, slots=True)
-class Review:
-    """One kind of question."""
-
-    group: str
-    kind: str
-
-    @property
-    def plural(self) -> str:
-        """Its word in a path."""
-        return f"{self.kind.lower()}s"
-
-
-_RIGHTS: Final = Review("authorization.k8s.io", "SelfSubjectAccessReview")
-_NAME: Final = Review("authentication.k8s.io", "SelfSubjectReview")
-REVIEWS: Final = (_RIGHTS, _NAME)
-_AT: Final = {f"/apis/{review.group}/v1/{review.plural}": review for review in REVIEWS}
+_FIELDS: Final = ("verb", "group", "resource", "subresource", "namespace", "name")
+# The kind of each question, by its group.
+REVIEWS: Final = {"authorization.k8s.io": "SelfSubjectAccessReview", "authentication.k8s.io": "SelfSubjectReview"}
+_AT: Final = {f"/apis/{group}/v1/{kind.lower()}s": (group, kind) for group, kind in REVIEWS.items()}
 
 
 class AccessReviews:
@@ -46,16 +29,14 @@ class AccessReviews:
 
     def answer(self, request: Request) -> Answer | None:
         """The answer to a request for a review, None for any other request. Raises RefusalError."""
-        found = _AT.get(request.path.rstrip("/"))
-        if found is None:
+        if request.path not in _AT:
             return None
         if request.method != "POST":
             raise method_not_allowed()
+        group, kind = _AT[request.path]
         spec = without_nulls(request.object()).get("spec", {})
-        if not isinstance(spec, dict):
-            raise bad_request(f"{found.kind}: spec must be an object")
-        head: Object = {"kind": found.kind, "apiVersion": f"{found.group}/v1"}
-        if found == _NAME:
+        head: Object = {"kind": kind, "apiVersion": f"{group}/v1"}
+        if kind == "SelfSubjectReview":
             answer = {"metadata": {"creationTimestamp": self._now()}, "status": {"userInfo": user_info(request.user)}}
         else:
             allowed = self._authorizer.allows(request.user, attributes_in(spec))
@@ -63,25 +44,16 @@ class AccessReviews:
         return json_answer(head | answer, 201)
 
 
-def attributes_in(spec: Object) -> Attributes:
+def attributes_in(spec: Any) -> Attributes:
     """The request that a review asks about. Raises RefusalError (400)."""
-    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (resource is None) == (path is None):
-        raise bad_request("spec: either resourceAttributes or nonResourceAttributes must be specified")
-    if path is not None:
-        return Attributes(path.get("verb", ""), path=path.get("path", "") or "/")
-    assert resource is not None
-    fields = {key: str(resource.get(key, "")) for key in _RESOURCE_FIELDS}
-    return Attributes(str(resource.get("verb", "")), **fields)
+    for key, fields in (("resourceAttributes", _FIELDS), ("nonResourceAttributes", ("verb", "path"))):
+        if isinstance(spec, dict) and isinstance(asked := spec.get(key), dict):
+            return Attributes(**{field: str(asked.get(field, "")) for field in fields})
+    raise bad_request("spec: either resourceAttributes or nonResourceAttributes must be specified")
 
 
 def user_info(user: User) -> Object:
     """A user as the API writes it."""
-    info: dict[str, Any] = {"username": user.name}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.groups:
-        info["groups"] = list(user.groups)
-    if user.extra:
-        info["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return info
+    extra = {key: list(values) for key, values in user.extra.items()}
+    info: Object = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    return {key: value for key, value in info.items() if value}

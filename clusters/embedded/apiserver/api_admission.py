@@ -20,10 +20,10 @@ from clusters.api.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from clusters.embedded.apiserver import mutation_policies, quota
+from clusters.embedded.apiserver import quota
 from clusters.embedded.apiserver.api_objects import Object, metadata_of, name_of
 from clusters.embedded.apiserver.defaults import set_defaults
-from clusters.embedded.apiserver.policy_matching import CREATE, Admitted, Deed
+from clusters.embedded.apiserver.policy_matching import CREATE, Admitted, Deed, mutated
 from clusters.embedded.apiserver.refusals import forbidden
 from clusters.embedded.apiserver.store import Store
 
@@ -38,7 +38,8 @@ _TOKEN_SECONDS: Final = 3607
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _PREEMPTS: Final = "PreemptLowerPriority"
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+# Letters of generated names: no vowels, so that they make no words.
+LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Admission:
@@ -80,7 +81,7 @@ class Admission:
         where = self._store.get(NAMESPACES, "", namespace) if namespace else None
         deed = Deed(CREATE, resource)
         creation = Admitted(deed, namespace, name_of(item), item, namespace_object=where.item if where else None)
-        changed = mutation_policies.mutated(creation, policies, bindings)
+        changed = mutated(creation, policies, bindings)
         if changed is not item:
             item.clear()
             item.update(changed)
@@ -104,7 +105,7 @@ class Admission:
     def _mount_token(self, spec: Object) -> None:
         names = [str(volume.get("name", "")) for volume in spec.get("volumes", [])]
         known = [each for each in names if each.startswith(_TOKEN_VOLUME)]
-        name = known[0] if known else _TOKEN_VOLUME + "".join(self._randomness.choices(_LETTERS, k=5))
+        name = known[0] if known else _TOKEN_VOLUME + "".join(self._randomness.choices(LETTERS, k=5))
         mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER}
         missing = [
             container
@@ -123,15 +124,13 @@ class Admission:
         policy = found.get("preemptionPolicy", _PREEMPTS)
         if found:
             spec["priorityClassName"] = name_of(found)
-        computed = "priority admission controller computed {} from the given PriorityClass name"
-        if spec.get("priority", value) != value:
-            text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
-            raise forbidden(PODS, name_of(pod), text + computed.format(value))
-        if spec.get("preemptionPolicy", policy) != policy:
-            text = (
-                f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
-            )
-            raise forbidden(PODS, name_of(pod), text + computed.format(policy))
+        for key, kind, due in (
+            ("priority", "integer value of priority", value),
+            ("preemptionPolicy", "string value of PreemptionPolicy", policy),
+        ):
+            if spec.get(key, due) != due:
+                text = f"the {kind} ({spec[key]}) must not be provided in pod spec; priority admission controller computed {due}"
+                raise forbidden(PODS, name_of(pod), f"{text} from the given PriorityClass name")
         spec["priority"], spec["preemptionPolicy"] = value, policy
 
     def _priority_class(self, pod: Object) -> Object:

@@ -37,11 +37,12 @@ def is_deleting(item: Object) -> bool:
     return bool(metadata_of(item).get("deletionTimestamp"))
 
 
-# Fields that are maps of texts: an empty one is as good as none.
-_MAPS = frozenset(
-    {"labels", "annotations", "data", "binaryData", "matchLabels", "nodeSelector", "limits", "requests"}
-    | {"capacity", "allocatable", "overhead"}
-)
+# Fields that are maps of texts or of amounts: an empty one is as good as none.
+_TEXTS = ("labels", "annotations", "data", "binaryData", "matchLabels", "nodeSelector")
+_AMOUNTS = ("limits", "requests", "capacity", "allocatable")
+_MAPS = frozenset({*_TEXTS, *_AMOUNTS, "overhead"})
+# The values that stand for null in them.
+_ZEROS = dict.fromkeys(_TEXTS, "") | dict.fromkeys(_AMOUNTS, "0")
 # Lists that are shown although they are empty.
 _SHOWN_LISTS = frozenset({"rules", "verbs", "items"})
 
@@ -59,12 +60,6 @@ def without_empties(item: Object) -> Object:
         else:
             kept[key] = value
     return kept
-
-
-# The values that stand for null in a map of texts, and in one of amounts.
-_ZEROS = dict.fromkeys(
-    ("labels", "annotations", "data", "binaryData", "matchLabels", "nodeSelector"), ""
-) | dict.fromkeys(("limits", "requests", "capacity", "allocatable"), "0")
 
 
 def _filled(value: Any, zero: str) -> Any:

@@ -9,7 +9,6 @@ from clusters.api.resources import (
     ALL,
     MUTATING_ADMISSION_POLICIES,
     NAMESPACES,
-    NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     PRIORITY_CLASSES,
@@ -80,8 +79,3 @@ def subresources(resource: Resource) -> frozenset[str]:
 def has_generation(resource: Resource) -> bool:
     """Whether ``metadata.generation`` counts changes of the spec."""
     return resource.api_version in _WITH_GENERATION or resource in (PODS, PRIORITY_CLASSES, POD_DISRUPTION_BUDGETS)
-
-
-def keeps_status(resource: Resource) -> bool:
-    """Whether a status is taken from the manifest at creation: a kubelet registers its Node together with it."""
-    return resource == NODES

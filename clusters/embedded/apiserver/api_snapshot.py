@@ -5,14 +5,12 @@ The history is not in it: a watch at an older version gets 410, as after a resta
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from clusters.api import kubeconfig_file
 from clusters.api.resources import BY_KIND, Resource
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.store import Store
@@ -37,19 +35,8 @@ def save(store: Store, path: Path) -> None:
         {**each.item, "kind": each.resource.kind, "apiVersion": each.resource.api_version}
         for each in store.everything()
     ]
-    content = msgspec.json.encode(_Snapshot(_FORMAT, store.version, objects))
     try:
-        handle, part = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(part).rename(path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                Path(part).unlink()
-            raise
+        kubeconfig_file.put(path, msgspec.json.encode(_Snapshot(_FORMAT, store.version, objects)))
     except OSError as error:
         raise SnapshotError(f"{path}: the state of the cluster cannot be saved: {error}") from error
 

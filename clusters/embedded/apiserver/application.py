@@ -17,10 +17,9 @@ from clusters.embedded.apiserver.access_reviews import AccessReviews
 from clusters.embedded.apiserver.api_objects import without_nulls
 from clusters.embedded.apiserver.api_routes import PROCESS_SUBRESOURCES, Route, route_of
 from clusters.embedded.apiserver.api_verbs import Verbs
-from clusters.embedded.apiserver.authentication import ANONYMOUS, Headers, User
-from clusters.embedded.apiserver.authorization import Access
-from clusters.embedded.apiserver.discovery import document, health, is_below_a_group, openapi
-from clusters.embedded.apiserver.field_validation import check_fields
+from clusters.embedded.apiserver.authentication import ANONYMOUS, Authenticator, User
+from clusters.embedded.apiserver.authorization import Authorizer, attributes_of, forbidden
+from clusters.embedded.apiserver.discovery import about, nothing
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.reads import list_objects
 from clusters.embedded.apiserver.refusals import (
@@ -31,19 +30,19 @@ from clusters.embedded.apiserver.refusals import (
     no_such_path,
     not_imitated,
 )
-from clusters.embedded.apiserver.representation import shown, wants_table, warned
 from clusters.embedded.apiserver.requests import (
     Answer,
     Message,
     Receive,
     Request,
     Send,
+    headers_of,
     json_answer,
     read_request,
     target_of,
 )
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
-from clusters.embedded.apiserver.subresources import Subresources
+from clusters.embedded.apiserver.tables import shown, wants_table
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Writes
@@ -53,7 +52,6 @@ logger = logging.getLogger(__name__)
 # Where the HTTP server leaves the client's certificate in the state of a connection.
 CERTIFICATE: Final = "certificate"
 
-_TEXT: Final = "text/plain; charset=utf-8"
 _HEADERS: Final = ((b"cache-control", b"no-cache, private"),)
 
 Verb = Callable[[Request, Route], Answer]
@@ -63,19 +61,22 @@ class ApiServer:
     """The application."""
 
     def __init__(
-        self, writes: Writes, watches: Watches, logs: PodLogs, access: Access, tokens: ServiceAccountTokens
+        self,
+        writes: Writes,
+        watches: Watches,
+        logs: PodLogs,
+        access: tuple[Authenticator, Authorizer],
+        tokens: ServiceAccountTokens,
     ) -> None:
         self.user = ANONYMOUS
         """The user of the last request, so of each change that is made now: a verb waits for nothing."""
-        self._access = access
+        self._authenticator, self._authorizer = access
         self._tokens = tokens
-        self._reviews = AccessReviews(access.authorizer, writes.now)
+        self._reviews = AccessReviews(self._authorizer, writes.now)
         self._writes = writes
         self._watches = watches
         self._logs = logs
-        policies = ValidationPolicies(writes.store, access.authorizer)
-        verbs = Verbs(writes, policies)
-        parts = Subresources(writes, policies)
+        verbs = Verbs(writes, ValidationPolicies(writes.store, self._authorizer))
         self._collection: dict[str, Verb] = {
             "GET": self._list_or_watch,
             "POST": verbs.create,
@@ -90,10 +91,10 @@ class ApiServer:
         self._subresources: dict[str, dict[str, Verb]] = {
             "status": {"GET": verbs.get, "PUT": verbs.replace, "PATCH": verbs.patch},
             "finalize": {"PUT": verbs.replace},
-            "binding": {"POST": parts.bind},
-            "eviction": {"POST": parts.evict},
+            "binding": {"POST": verbs.bind},
+            "eviction": {"POST": verbs.evict},
             "token": {"POST": self._issue_token},
-            "scale": {"GET": parts.get_scale, "PUT": parts.replace_scale, "PATCH": parts.patch_scale},
+            "scale": {"GET": verbs.get_scale, "PUT": verbs.replace_scale, "PATCH": verbs.patch_scale},
         }
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -113,18 +114,21 @@ class ApiServer:
     def _user(self, scope: Message) -> User:
         """The user of the request, before any of it is looked at. Raises RefusalError (400, 401, 403)."""
         certificate = scope.get("state", {}).get(CERTIFICATE)
-        path, params = target_of(scope)
-        return self._access.user_of(scope["method"], path, params, Headers(scope["headers"]), certificate)
+        user = self._authenticator.user_of(headers_of(scope), certificate)
+        attributes = attributes_of(scope["method"], *target_of(scope))
+        if not self._authorizer.allows(user, attributes):
+            raise forbidden(user, attributes)
+        return user
 
     async def _answer(self, request: Request) -> Answer:
         path = request.path.rstrip("/") or "/"
-        answer = self._about_the_server(request, path) or self._reviews.answer(request)
+        answer = about(path) or self._reviews.answer(request)
         if answer is not None:
             return answer
         route = route_of(path)
         if route is None:
-            if not is_below_a_group(path):
-                return Answer(b"404 page not found\n", 404, _TEXT)
+            if answer := nothing(path):
+                return answer
             raise no_such_path()
         as_table = wants_table(request) and request.method == "GET"
         if route.subresource == "log":
@@ -134,10 +138,9 @@ class ApiServer:
         verb = self._verbs(route).get(request.method)
         if verb is None:
             raise method_not_allowed()
-        request, warnings = check_fields(request, route)
         self.user = request.user
         answer = verb(request, route)
-        return shown(request, answer, self._writes.clock) if as_table else warned(answer, warnings)
+        return shown(request, answer, self._writes.clock) if as_table else warned(answer, request.warnings)
 
     async def _read_log(self, request: Request, route: Route) -> Answer:
         if request.method != "GET":
@@ -145,16 +148,6 @@ class ApiServer:
         return await self._logs.read(
             self._writes.get(route.resource, route.namespace or "", route.name or "").item, request
         )
-
-    def _about_the_server(self, request: Request, path: str) -> Answer | None:
-        text = health(path)
-        if text is not None:
-            return Answer(text.encode(), content_type=_TEXT)
-        schema = openapi(path)
-        if schema is not None:
-            return Answer(schema)
-        found = document(path)
-        return None if found is None else json_answer(found)
 
     def _verbs(self, route: Route) -> dict[str, Verb]:
         if route.subresource is not None:
@@ -220,3 +213,10 @@ async def _pump(answer: Answer, send: Send) -> None:
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def warned(answer: Answer, warnings: list[str]) -> Answer:
+    """An answer with warnings for the user, as ``kubectl`` prints them."""
+    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings]
+    headers = tuple((b"warning", f'299 - "{text}"'.encode()) for text in quoted)
+    return replace(answer, headers=(*answer.headers, *headers)) if headers else answer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -62,21 +62,6 @@ class ClientCertificate:
         return cls(user, certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
-class Headers:
-    """The headers of a request, each name with all its values."""
-
-    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
-        self._raw = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
-
-    def first(self, name: str) -> str:
-        """The first value of a header, or an empty text."""
-        return next((value for key, value in self._raw if key == name), "")
-
-    def has(self, prefix: str) -> bool:
-        """Whether there is a header with such a beginning."""
-        return any(key.startswith(prefix) for key, _ in self._raw)
-
-
 class Authenticator:
     """Finds the user of a request; ``now`` is the cluster's time of day in UTC, ``user_of`` finds the user of a token."""
 
@@ -93,11 +78,11 @@ class Authenticator:
         self._now = now
         self._static = static
 
-    def user_of(self, headers: Headers, certificate: ClientCertificate | None) -> User:
+    def user_of(self, headers: Mapping[str, str], certificate: ClientCertificate | None) -> User:
         """The user. Raises RefusalError (401, 501)."""
-        if headers.has("impersonate-"):
+        if any(name.startswith("impersonate-") for name in headers):
             raise not_imitated("impersonation")
-        token = _bearer(headers.first("authorization"))
+        token = _bearer(headers.get("authorization", ""))
         wrong = bool(token)
         if certificate is not None and certificate.user is not None:
             if certificate.not_before <= self._now() <= certificate.not_after:

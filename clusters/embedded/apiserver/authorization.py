@@ -16,8 +16,6 @@ from clusters.embedded.apiserver.api_routes import NAMESPACE_SUBRESOURCES
 from clusters.embedded.apiserver.authentication import (
     MASTERS,
     NODES_GROUP,
-    Authenticator,
-    Headers,
     User,
     account_user,
 )
@@ -140,22 +138,6 @@ class _Grant:
     subjects: list[Object]
     rules: list[Object]
     namespace: str
-
-
-class Access:
-    """Finds the user of a request, and refuses a user without the right."""
-
-    def __init__(self, authenticator: Authenticator, authorizer: Authorizer) -> None:
-        self.authenticator = authenticator
-        self.authorizer = authorizer
-
-    def user_of(self, method: str, path: str, params: dict[str, str], headers: Headers, certificate: Any) -> User:
-        """The user of the request. Raises RefusalError (401, 403, 501)."""
-        user = self.authenticator.user_of(headers, certificate)
-        attributes = attributes_of(method, path, params)
-        if not self.authorizer.allows(user, attributes):
-            raise forbidden(user, attributes)
-        return user
 
 
 def forbidden(user: User, attributes: Attributes) -> RefusalError:

@@ -26,7 +26,6 @@ _MARKS: Final = {
 _READ: Final = ("get", "list", "watch")
 _PUBLIC: Final = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", *_PUBLIC[2:])
-_EVENT_GROUPS: Final = ("", "events.k8s.io")
 
 
 def _rule(verbs: tuple[str, ...], groups: tuple[str, ...], *resources: str, names: tuple[str, ...] = ()) -> Object:
@@ -39,7 +38,7 @@ def _paths(verbs: tuple[str, ...], *paths: str) -> Object:
 
 
 _SCHEDULER: Final = (
-    _rule(("create", "patch", "update"), _EVENT_GROUPS, "events"),
+    _rule(("create", "patch", "update"), ("",), "events"),
     _rule(("create",), ("coordination.k8s.io",), "leases"),
     _rule(("get", "list", "update", "watch"), ("coordination.k8s.io",), "leases", names=("kube-scheduler",)),
     _rule(_READ, ("",), "nodes"),
@@ -54,7 +53,7 @@ _NODE: Final = (
     _rule(("create", *_READ), ("",), "nodes"),
     _rule(("patch", "update"), ("",), "nodes/status"),
     _rule(("patch", "update"), ("",), "nodes"),
-    _rule(("create", "patch", "update"), _EVENT_GROUPS, "events"),
+    _rule(("create", "patch", "update"), ("",), "events"),
     _rule(_READ, ("",), "pods"),
     _rule(("create", "delete"), ("",), "pods"),
     _rule(("patch", "update"), ("",), "pods/status"),
@@ -87,11 +86,7 @@ _HOLDERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 }
 _PRIORITIES: Final = (
     ("system-node-critical", 2_000_001_000, "For pods that a node cannot do without."),
-    (
-        "system-cluster-critical",
-        2_000_000_000,
-        "For pods that the cluster cannot do without; any node will do.",
-    ),
+    ("system-cluster-critical", 2_000_000_000, "For pods that the cluster cannot do without; any node will do."),
 )
 
 
@@ -106,12 +101,10 @@ def bootstrap(store: Store, writes: Writes) -> None:
 def _objects() -> list[tuple[Resource, Object]]:
     found: list[tuple[Resource, Object]] = [(NAMESPACES, {"metadata": {"name": name}}) for name in FIRST_NAMESPACES]
     # A controller makes them everywhere else; here pods can come from the first moment on.
-    found += [
-        (SERVICE_ACCOUNTS, {"metadata": {"name": DEFAULT_ACCOUNT, "namespace": name}}) for name in FIRST_NAMESPACES
-    ]
+    accounts = [{"metadata": {"name": DEFAULT_ACCOUNT, "namespace": name}} for name in FIRST_NAMESPACES]
+    found += [(SERVICE_ACCOUNTS, account) for account in accounts]
     for name, value, description in _PRIORITIES:
-        item = {"metadata": {"name": name}, "value": value, "description": description}
-        found.append((PRIORITY_CLASSES, item))
+        found.append((PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value, "description": description}))
     found += [(CLUSTER_ROLES, {"metadata": _metadata(name), "rules": list(rules)}) for name, rules in _ROLES.items()]
     return found + [(CLUSTER_ROLE_BINDINGS, _binding(name, holders)) for name, holders in _HOLDERS.items()]
 

@@ -7,32 +7,30 @@ from collections.abc import Callable
 from typing import Final
 
 from clusters.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
     CONFIG_MAPS,
-    DEPLOYMENTS,
     EVENTS,
-    EVENTS_V1,
     JOBS,
     LEASES,
     MUTATING_ADMISSION_POLICIES,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
     NAMESPACES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
+    ROLE_BINDINGS,
+    ROLES,
     SECRETS,
     SERVICES,
     VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
     Resource,
 )
-from clusters.embedded.apiserver import (
-    events,
-    job_rules,
-    pod_defaults,
-    policy_matching,
-    rbac_rules,
-)
+from clusters.embedded.apiserver import events, pod_defaults
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
-from clusters.embedded.apiserver.refusals import bad_request
+from clusters.embedded.apiserver.refusals import bad_request, group_of
 
 # For each kind: its fields, the name of its strategy, and the parameters of a rolling update.
 _WORKLOAD: Final[dict[str, tuple[Object, str, Object]]] = {
@@ -54,6 +52,24 @@ _WORKLOAD: Final[dict[str, tuple[Object, str, Object]]] = {
     ),
     "daemonsets": ({"revisionHistoryLimit": 10}, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}),
 }
+# A Job's selector and the labels of its pods come from its uid, so that no two Jobs share pods.
+_JOB_UID: Final = "batch.kubernetes.io/controller-uid"
+_JOB_NAME: Final = "batch.kubernetes.io/job-name"
+_JOB: Final[Object] = {
+    "parallelism": 1,
+    "backoffLimit": 6,
+    "completionMode": "NonIndexed",
+    "suspend": False,
+    "podReplacementPolicy": "TerminatingOrFailed",
+    "manualSelector": False,
+}
+# The fields of kinds that need no more.
+_FIELDS: Final[dict[Resource, Object]] = {
+    LEASES: {"spec": {}},
+    CLUSTER_ROLES: {"rules": None},
+    ROLES: {"rules": None},
+    PRIORITY_CLASSES: {"preemptionPolicy": "PreemptLowerPriority", "value": 0},
+}
 _MACHINE: Final = ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion")
 _PROGRAMS: Final = ("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture")
 # The fields that a node shows even if they were never filled in.
@@ -71,17 +87,17 @@ _WORKLOAD_STATUS: Final[dict[str, Object]] = {
         ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
     ),
 }
-_COUNTERS: Final = {
-    "deployments": {"terminatingReplicas"},
-    "replicasets": {"replicas", "terminatingReplicas"},
-    "statefulsets": {"replicas", "availableReplicas", "collisionCount"},
-    "daemonsets": {"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"},
+# Counters that are shown although they are 0.
+_SHOWN: Final = {
+    plural: {*status, "terminatingReplicas", "collisionCount"} for plural, status in _WORKLOAD_STATUS.items()
 }
 
 
 def set_defaults(resource: Resource, item: Object) -> None:
     """Fill in the defaults of a kind, at creation and at each change. Raises RefusalError (400) for amounts that are none."""
-    defaults = _OF_KIND.get(resource) or _OF_GROUP.get(resource.api_version)
+    for key, value in _FIELDS.get(resource, {}).items():
+        item.setdefault(key, dict(value) if isinstance(value, dict) else value)
+    defaults = _workload if resource.plural in _WORKLOAD else _OF_KIND.get(resource)
     try:
         if defaults:
             defaults(resource, item)
@@ -111,14 +127,10 @@ def _config_map(_: Resource, item: Object) -> None:
         item["binaryData"] = {key: _base64(value) for key, value in item["binaryData"].items()}
 
 
-def _event(resource: Resource, item: Object) -> None:
-    complete = (events.as_core if resource == EVENTS else events.as_v1)(dict(item))
+def _event(_: Resource, item: Object) -> None:
+    complete = events.completed(item)
     item.clear()
     item.update(complete)
-
-
-def _lease(_: Resource, item: Object) -> None:
-    item.setdefault("spec", {})
 
 
 def _namespace(_: Resource, item: Object) -> None:
@@ -166,7 +178,7 @@ def _node(_: Resource, item: Object) -> None:
 
 def _without_zeros(resource: Resource, status: Object) -> Object:
     """Counters that are 0 are left out, except for those that each kind always shows."""
-    shown = _COUNTERS[resource.plural]
+    shown = _SHOWN[resource.plural]
     return {key: value for key, value in status.items() if value != 0 or key in shown or value is False}
 
 
@@ -185,6 +197,51 @@ def _workload(resource: Resource, item: Object) -> None:
         item["status"] = _without_zeros(resource, item["status"])
 
 
+def _job(_: Resource, item: Object) -> None:
+    spec = item.setdefault("spec", {})
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    for key, value in _JOB.items():
+        spec.setdefault(key, value)
+    template = spec.setdefault("template", {})
+    metadata = template.setdefault("metadata", {})
+    pod_defaults.default_template(template.setdefault("spec", {}))
+    if not spec["manualSelector"]:
+        uid, name = item["metadata"]["uid"], item["metadata"]["name"]
+        labels = {_JOB_UID: uid, _JOB_NAME: name, "controller-uid": uid, "job-name": name}
+        metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+        spec.setdefault("selector", {"matchLabels": {_JOB_UID: uid}})
+    if metadata.get("labels") and not item["metadata"].get("labels"):
+        item["metadata"]["labels"] = dict(metadata["labels"])
+
+
+def _role_binding(_: Resource, item: Object) -> None:
+    for subject in item.get("subjects", []):
+        if subject.get("kind") in ("User", "Group"):
+            subject.setdefault("apiGroup", group_of(ROLES))
+    item.setdefault("roleRef", {}).setdefault("apiGroup", group_of(ROLES))
+
+
+def _policy(_: Resource, item: Object) -> None:
+    spec = item.setdefault("spec", {})
+    spec.setdefault("failurePolicy", "Fail")
+    _match(spec.setdefault("matchConstraints", {}))
+
+
+def _policy_binding(_: Resource, item: Object) -> None:
+    spec = item.setdefault("spec", {})
+    if "matchResources" in spec:
+        _match(spec["matchResources"])
+
+
+def _match(match: Object) -> None:
+    match.setdefault("matchPolicy", "Equivalent")
+    for key in ("namespaceSelector", "objectSelector"):
+        match.setdefault(key, {})
+    for rule in (*match.get("resourceRules", ()), *match.get("excludeResourceRules", ())):
+        rule.setdefault("scope", "*")
+
+
 def _service(_: Resource, item: Object) -> None:
     """A Service. There is no proxy behind it: it has no address, and nothing answers there."""
     item.setdefault("spec", {}).setdefault("type", "ClusterIP")
@@ -198,21 +255,19 @@ def _secret(_: Resource, item: Object) -> None:
 
 
 _OF_KIND: Final[dict[Resource, Callable[[Resource, Object], None]]] = {
+    CLUSTER_ROLE_BINDINGS: _role_binding,
     CONFIG_MAPS: _config_map,
     EVENTS: _event,
-    EVENTS_V1: _event,
-    LEASES: _lease,
+    JOBS: _job,
+    MUTATING_ADMISSION_POLICIES: _policy,
+    MUTATING_ADMISSION_POLICY_BINDINGS: _policy_binding,
     NAMESPACES: _namespace,
     NODES: _node,
     PODS: _pod,
     RESOURCE_QUOTAS: _quota,
+    ROLE_BINDINGS: _role_binding,
     SECRETS: _secret,
     SERVICES: _service,
-}
-_OF_GROUP: Final[dict[str, Callable[[Resource, Object], None]]] = {
-    DEPLOYMENTS.api_version: _workload,
-    JOBS.api_version: job_rules.set_defaults,
-    MUTATING_ADMISSION_POLICIES.api_version: policy_matching.set_defaults,
-    PRIORITY_CLASSES.api_version: rbac_rules.set_defaults,
-    rbac_rules.GROUP_VERSION: rbac_rules.set_defaults,
+    VALIDATING_ADMISSION_POLICIES: _policy,
+    VALIDATING_ADMISSION_POLICY_BINDINGS: _policy_binding,
 }

@@ -15,11 +15,13 @@ import msgspec
 
 from clusters.api.resources import ALL, MUTATING_ADMISSION_POLICIES, NAMESPACES, PODS, Resource
 from clusters.embedded.apiserver import patch
-from clusters.embedded.apiserver.access_reviews import REVIEWS, Review
+from clusters.embedded.apiserver.access_reviews import REVIEWS
 from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.api_routes import PROCESS_SUBRESOURCES, SCALED, subresources
+from clusters.embedded.apiserver.api_routes import SCALED, subresources
 from clusters.embedded.apiserver.refusals import group_of
+from clusters.embedded.apiserver.requests import Answer, json_answer
 
+_TEXT: Final = "text/plain; charset=utf-8"
 VERSION: Final = {
     "major": "1",
     "minor": "36",
@@ -32,49 +34,59 @@ VERSION: Final = {
     "platform": "linux/amd64",
 }
 _VERBS: Final = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+# kubectl drain and scale look for these.
 _SUBRESOURCE_KINDS: Final = {
     "binding": {"kind": "Binding", "verbs": ["create"]},
     "eviction": {"kind": "Eviction", "group": "policy", "version": "v1", "verbs": ["create"]},
-    "log": {"kind": "Pod", "verbs": ["get"]},
-    "finalize": {"kind": "Namespace", "verbs": ["update"]},
     "token": {"kind": "TokenRequest", "group": "authentication.k8s.io", "version": "v1", "verbs": ["create"]},
     "scale": {"kind": "Scale", "group": "autoscaling", "version": "v1", "verbs": ["get", "patch", "update"]},
 }
+_SHOWN: Final = frozenset({"status", *_SUBRESOURCE_KINDS})
+_OPENAPI: Final = "/openapi/v3"
+_QUERY: Final = ("dryRun", "fieldManager", "fieldValidation", "force", "pretty")
+# Without strategic merge patches, for which kubectl would look up how lists are merged.
+_PATCHES: Final = (patch.JSON_PATCH, patch.MERGE_PATCH)
 
 
-def document(path: str) -> Object | None:
-    """The discovery document at a path; None if there is none."""
+def about(path: str) -> Answer | None:
+    """The answer to a question about the server; None for another path."""
+    first, *rest = path.strip("/").split("/")
+    if first in ("healthz", "livez", "readyz") and rest in ([], ["ping"], ["log"], ["etcd"]):
+        return Answer(b"ok", content_type=_TEXT)
+    if first == "openapi":
+        return _openapi(path)
+    found = _document(path.strip("/").split("/"))
+    return None if found is None else json_answer(found)
+
+
+def nothing(path: str) -> Answer | None:
+    """404 as plain text for a path that is below no API group of ours; None for one that is."""
     parts = path.strip("/").split("/")
-    if parts == ["version"]:
-        return dict(VERSION)
-    if parts == ["api"]:
-        return {"kind": "APIVersions", "versions": ["v1"]}
-    if parts == ["apis"]:
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in groups()]}
-    if parts == ["api", "v1"]:
-        return resource_list("v1")
-    if parts[0] == "apis" and len(parts) == 2 and parts[1] in groups():
-        return {"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1])}
-    if parts[0] == "apis" and len(parts) == 3 and parts[1] in groups() and parts[2] == "v1":
-        return resource_list(f"{parts[1]}/v1")
+    is_known = parts[0] == "api" or (parts[0] == "apis" and len(parts) > 1 and parts[1] in _groups())
+    return None if is_known else Answer(b"404 page not found\n", 404, _TEXT)
+
+
+def _document(parts: list[str]) -> Object | None:
+    match parts:
+        case ["version"]:
+            return dict(VERSION)
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"]}
+        case ["apis"]:
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in _groups()]}
+        case ["api", "v1"]:
+            return _resource_list("v1")
+        case ["apis", group] if group in _groups():
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group)}
+        case ["apis", group, "v1"] if group in _groups():
+            return _resource_list(f"{group}/v1")
     return None
 
 
-def health(path: str) -> str | None:
-    """The answer of ``/healthz``, ``/livez``, ``/readyz`` and their parts; None for another path."""
-    where, _, part = path.strip("/").partition("/")
-    return "ok" if where in ("healthz", "livez", "readyz") and part in ("", "ping", "log", "etcd") else None
-
-
-def groups() -> list[str]:
+@functools.cache
+def _groups() -> list[str]:
     """The groups that have names."""
-    return sorted(({group_of(resource) for resource in ALL} | {review.group for review in REVIEWS}) - {""})
-
-
-def is_below_a_group(path: str) -> bool:
-    """Whether a path is below an API group of ours, whatever is there."""
-    parts = path.strip("/").split("/")
-    return parts[0] == "api" or (parts[0] == "apis" and len(parts) > 1 and parts[1] in groups())
+    return sorted(({group_of(resource) for resource in ALL} | {*REVIEWS}) - {""})
 
 
 def _group(name: str) -> Object:
@@ -82,23 +94,18 @@ def _group(name: str) -> Object:
     return {"name": name, "versions": [version], "preferredVersion": version}
 
 
-def resource_list(api_version: str) -> Object:
+def _resource_list(api_version: str) -> Object:
     """The kinds of a group and version."""
     entries: list[Object] = []
     for resource in ALL:
         if resource.api_version == api_version:
             entries.append(_entry(resource))
-            entries += [_subresource(resource, word) for word in sorted(subresources(resource) - PROCESS_SUBRESOURCES)]
-    for review in REVIEWS:
-        if api_version == f"{review.group}/v1":
-            entries.append(_review(review))
+            entries += [_subresource(resource, word) for word in sorted(subresources(resource) & _SHOWN)]
+    if kind := REVIEWS.get(api_version.removesuffix("/v1")):
+        names = {"name": f"{kind.lower()}s", "singularName": kind.lower(), "namespaced": False}
+        entries.append({**names, "kind": kind, "verbs": ["create"]})
     entries.sort(key=lambda entry: str(entry["name"]))
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}
-
-
-def _review(review: Review) -> Object:
-    names = {"name": review.plural, "singularName": review.kind.lower(), "namespaced": False}
-    return {**names, "kind": review.kind, "verbs": ["create"]}
 
 
 def _entry(resource: Resource) -> Object:
@@ -123,64 +130,43 @@ def _subresource(resource: Resource, word: str) -> Object:
     return {"name": f"{resource.plural}/{word}", "singularName": "", "namespaced": resource.namespaced, **found}
 
 
-VERSION_2: Final = "/openapi/v2"
-PREFIX: Final = "/openapi/v3"
-_QUERY: Final = ("dryRun", "fieldManager", "fieldValidation", "force", "pretty")
-# Without strategic merge patches, for which kubectl would look up how lists are merged.
-_PATCHES: Final = (patch.JSON_PATCH, patch.MERGE_PATCH)
-
-
-def openapi(path: str) -> bytes | None:
-    """The document at a path; None if there is none."""
-    if path == VERSION_2:
-        return b""
-    if path == PREFIX:
-        return _index()
-    where = path.removeprefix(f"{PREFIX}/")
-    return _encoded(where) if path.startswith(f"{PREFIX}/") and where in _documents() else None
+def _openapi(path: str) -> Answer | None:
+    if path == "/openapi/v2":
+        return Answer(b"")
+    # Where a group's document is (``api/v1``, ``apis/apps/v1``), and its apiVersion.
+    documents = {resource.root.strip("/"): resource.api_version for resource in ALL}
+    if path == _OPENAPI:
+        # The hash changes with the document, so that clients may keep what they have.
+        hashes = {where: hashlib.sha256(_encoded(version)).hexdigest().upper() for where, version in documents.items()}
+        urls = {where: {"serverRelativeURL": f"{_OPENAPI}/{where}?hash={word}"} for where, word in hashes.items()}
+        return json_answer({"paths": urls})
+    version = documents.get(path.removeprefix(f"{_OPENAPI}/"))
+    return None if version is None else Answer(_encoded(version))
 
 
 @functools.cache
-def _documents() -> dict[str, str]:
-    """Where a group's document is, by apiVersion: ``api/v1``, ``apis/apps/v1``."""
-    return {resource.root.strip("/"): resource.api_version for resource in ALL}
-
-
-@functools.cache
-def _index() -> bytes:
-    # The hash changes with the document, so that clients may keep what they have.
+def _encoded(api_version: str) -> bytes:
+    info = {"title": "Kubernetes", "version": "1.36"}
     paths = {
-        where: {"serverRelativeURL": f"{PREFIX}/{where}?hash={hashlib.sha256(_encoded(where)).hexdigest().upper()}"}
-        for where in sorted(_documents())
-    }
-    return msgspec.json.encode({"paths": paths})
-
-
-@functools.cache
-def _encoded(where: str) -> bytes:
-    resources = [resource for resource in ALL if resource.api_version == _documents()[where]]
-    return msgspec.json.encode(
-        {
-            "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": "1.36"},
-            "paths": {_path(resource): {"patch": _patch(resource)} for resource in resources},
+        f"{each.root}{'/namespaces/{namespace}' if each.namespaced else ''}/{each.plural}/{{name}}": {
+            "patch": _patch(each)
         }
-    )
-
-
-def _path(resource: Resource) -> str:
-    return f"{resource.root}{'/namespaces/{namespace}' if resource.namespaced else ''}/{resource.plural}/{{name}}"
+        for each in ALL
+        if each.api_version == api_version
+    }
+    return msgspec.json.encode({"openapi": "3.0.0", "info": info, "paths": paths})
 
 
 def _patch(resource: Resource) -> Object:
+    kind = {
+        "group": group_of(resource),
+        "version": resource.api_version.rpartition("/")[2],
+        "kind": resource.kind,
+    }
     return {
         "parameters": [{"name": name, "in": "query", "schema": {"type": "string"}} for name in _QUERY],
         "requestBody": {"content": {media: {"schema": {"type": "object"}} for media in _PATCHES}, "required": True},
         "responses": {"200": {"description": "OK"}},
         "x-kubernetes-action": "patch",
-        "x-kubernetes-group-version-kind": {
-            "group": group_of(resource),
-            "version": resource.api_version.rpartition("/")[2],
-            "kind": resource.kind,
-        },
+        "x-kubernetes-group-version-kind": kind,
     }

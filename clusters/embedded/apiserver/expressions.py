@@ -8,14 +8,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clusters.embedded.apiserver.cel_syntax import OPTIONAL_FIELD, OPTIONAL_INDEX, plain
-
 Function = Callable[..., Any]
 
 _VARIABLES: Final = "variables"
 _VARIABLE: Final = re.compile(rf"\b{_VARIABLES}\.(\w+)")
 # The library knows these of texts already; its Python replacement, for lists, is none of Kubernetes'.
 _NATIVE: Final = frozenset({"contains"})
+# The parts of a text that matter to messages: strings stay as they are, brackets nest, a name may be a message's field.
+_TOKEN: Final = re.compile(
+    r'''(?P<string>[rRbB]{0,2}(?:"""(?:\\.|[^\\])*?"""|\'\'\'(?:\\.|[^\\])*?\'\'\'|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))
+    |(?P<message>Object(?:\.[A-Za-z_]\w*)*\s*\{)
+    |(?P<open>[{(\[])|(?P<close>[})\]])
+    |(?P<field>[A-Za-z_]\w*(?=\s*:))
+    |(?P<space>\s+|//[^\n]*)
+    |(?P<other>[A-Za-z_]\w*|.)''',
+    re.VERBOSE | re.DOTALL,
+)
 
 
 class ExpressionError(Exception):
@@ -120,10 +128,9 @@ def _compiled(expression: str) -> _Program:
     import cel
     from cel.stdlib import STDLIB_FUNCTIONS
 
-    program = cel.compile(plain(expression))
+    program = cel.compile(without_messages(expression))
     calls, names = tuple(program.functions()), tuple(program.variables())
-    lacking = {**STDLIB_FUNCTIONS, OPTIONAL_FIELD: _optional, OPTIONAL_INDEX: _optional}
-    functions = {name: function for name, function in lacking.items() if _is_called(name, calls, names)}
+    functions = {name: function for name, function in STDLIB_FUNCTIONS.items() if _is_called(name, calls, names)}
     composed = tuple(dict.fromkeys(_VARIABLE.findall(expression)))
     return _Program(program.execute, names, functions, calls, composed)
 
@@ -134,15 +141,24 @@ def _is_called(function: str, calls: tuple[str, ...], names: tuple[str, ...]) ->
     return word in calls and function not in _NATIVE and (not library or library in names)
 
 
-def _optional(operand: Any, key: Any) -> Any:
-    """The value at a key of a map or at an index of a list, as an optional value; an empty one if it is missing."""
-    from cel import OptionalValue
+def without_messages(expression: str) -> str:
+    """The expression with messages, ``Object.spec{name: c.name}``, as maps, ``{"name": c.name}``, which mean the same to a patch.
 
-    if isinstance(operand, OptionalValue):
-        if not operand.has_value():
-            return operand
-        operand = operand.value()
-    try:
-        return OptionalValue.of(operand[key])
-    except (LookupError, TypeError):
-        return OptionalValue.none()
+    The library cannot parse messages.
+    """
+    written: list[str] = []
+    nesting: list[bool] = []
+    before = ""
+    for token in _TOKEN.finditer(expression):
+        kind, word = token.lastgroup, token.group()
+        if kind in ("open", "message"):
+            nesting.append(kind == "message")
+            word = "{" if kind == "message" else word
+        elif kind == "close" and nesting:
+            nesting.pop()
+        # A field comes after the brace or a comma; not in the middle of a condition, ``a ? b : c``.
+        elif kind == "field" and nesting[-1:] == [True] and before in ("{", ","):
+            word = f'"{word}"'
+        written.append(word)
+        before = before if kind == "space" else word
+    return "".join(written)

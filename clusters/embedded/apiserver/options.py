@@ -6,11 +6,11 @@ Options that contradict each other, or have no meaning, are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from clusters.embedded.apiserver.field_rules import not_allowed, unsupported
-from clusters.embedded.apiserver.refusals import FieldError, RefusalError, bad_request, options_invalid
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, not_imitated, options_invalid
 
 _MATCH: Final = "resourceVersionMatch"
 _INITIAL: Final = "sendInitialEvents"
@@ -21,42 +21,32 @@ Params = Mapping[str, str]
 
 
 def check_list(params: Params) -> None:
-    """Refuse (422) the version of a list that is none, and the option that watches alone have."""
-    errors = [not_allowed(_INITIAL, f"{_INITIAL} is forbidden for list")] if params.get(_INITIAL) else []
+    """Refuse (422) the options that watches alone have, and (501) versions of the past: a list is of now, or a page."""
+    if params.get(_INITIAL):
+        raise options_invalid("ListOptions", [not_allowed(_INITIAL, f"{_INITIAL} is forbidden for list")])
     match = params.get(_MATCH, "")
     if match and not params.get("resourceVersion"):
-        errors.append(not_allowed(_MATCH, f"{_MATCH} is forbidden unless resourceVersion is provided"))
-    if match not in ("", "Exact", "NotOlderThan"):
-        errors.append(unsupported(_MATCH, match, ("Exact", "NotOlderThan", "")))
-    _refuse("ListOptions", errors)
+        text = f"{_MATCH} is forbidden unless resourceVersion is provided"
+        raise options_invalid("ListOptions", [not_allowed(_MATCH, text)])
+    if match not in ("", "NotOlderThan"):
+        raise not_imitated(f"{_MATCH} {match}")
 
 
 def check_watch(params: Params) -> None:
     """Refuse (422) initial events without the match that belongs to them, and the match without these."""
     match, initial = params.get(_MATCH, ""), params.get(_INITIAL, "")
-    errors = []
     if (match or initial) and not (match == "NotOlderThan" and initial):
-        errors.append(not_allowed(_MATCH, f"{_INITIAL} requires setting {_MATCH} to NotOlderThan, and the other way"))
-    _refuse("ListOptions", errors)
+        text = f"{_INITIAL} requires setting {_MATCH} to NotOlderThan, and the other way"
+        raise options_invalid("ListOptions", [not_allowed(_MATCH, text)])
 
 
-def version_of(params: Params, unreadable: Callable[[str], RefusalError]) -> int | None:
-    """The version that is asked for; None: none. Raises what ``unreadable`` makes of the reason."""
+def version_of(params: Params, *, in_list: bool = False) -> int:
+    """The version that is asked for; 0: none. Raises RefusalError: 400 for a list, else 500, as the real server does."""
     text = params.get("resourceVersion", "")
     if text and not _UNSIGNED.fullmatch(text):
         reason = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise unreadable(reason)
-    return int(text) if text else None
-
-
-def unreadable_in_list(reason: str) -> RefusalError:
-    """400: lists look before they ask for anything."""
-    return bad_request(f"invalid resource version: {reason}")
-
-
-def unreadable_elsewhere(reason: str) -> RefusalError:
-    """500, without a reason's word: as the real server answers a GET or a watch of such a version."""
-    return RefusalError(500, "", reason)
+        raise bad_request(f"invalid resource version: {reason}") if in_list else RefusalError(500, "", reason)
+    return int(text) if text else 0
 
 
 def number(params: Params, name: str) -> int:
@@ -69,9 +59,6 @@ def number(params: Params, name: str) -> int:
 
 def check_dry_run(kind: str, *stages: str) -> None:
     """Refuse (422) other stages to leave out of a write than all, or none; ``kind`` is that of the write's options."""
-    _refuse(kind, [unsupported("dryRun", stage, ("All",)) for stage in stages if stage not in ("", "All")])
-
-
-def _refuse(kind: str, errors: list[FieldError]) -> None:
-    if errors:
-        raise options_invalid(kind, errors)
+    wrong = [unsupported("dryRun", stage, ("All",)) for stage in stages if stage not in ("", "All")]
+    if wrong:
+        raise options_invalid(kind, wrong)

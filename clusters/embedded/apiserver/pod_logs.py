@@ -15,15 +15,7 @@ from clusters.embedded.apiserver.requests import Answer, Request
 from clusters.embedded.apiserver.store import Store
 
 # The part of the query that the kubelet reads; everything else is for the API server.
-_PASSED: Final[tuple[str, ...]] = (
-    "follow",
-    "previous",
-    "timestamps",
-    "tailLines",
-    "limitBytes",
-    "sinceSeconds",
-    "sinceTime",
-)
+_PASSED: Final = ("follow", "previous", "timestamps", "tailLines", "limitBytes", "sinceSeconds", "sinceTime")
 
 
 class PodLogs:
@@ -62,12 +54,9 @@ class PodLogs:
 
     def _port(self, node: str) -> int:
         stored = self._store.get(NODES, "", node)
-        if stored is None:
-            raise internal(f'the pod\'s node "{node}" does not exist')
-        endpoints = stored.item.get("status", {}).get("daemonEndpoints", {})
-        port = endpoints.get("kubeletEndpoint", {}).get("Port") if isinstance(endpoints, dict) else None
+        port = stored.item["status"]["daemonEndpoints"].get("kubeletEndpoint", {}).get("Port") if stored else None
         if not isinstance(port, int) or not port:
-            raise internal(f'node "{node}" does not say on which port its kubelet listens')
+            raise internal(f'node "{node}" is not there, or does not say on which port its kubelet listens')
         return port
 
 
@@ -92,7 +81,6 @@ async def _pieces(response: Stream, opened: AsyncExitStack) -> AsyncIterator[byt
 
 
 def _refusal(code: int, text: str) -> RefusalError:
+    text = text or f"the kubelet answered {code}"
     reason = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed"}.get(code)
-    if reason is None:
-        return internal(text or f"the kubelet answered {code}")
-    return RefusalError(code, reason, text or f"the kubelet answered {code}")
+    return RefusalError(code, reason, text) if reason else internal(text)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from clusters.embedded.apiserver import field_rules, resource_rules
+from clusters.amounts import is_extended_resource
+from clusters.embedded.apiserver import field_rules
 from clusters.embedded.apiserver.api_objects import Object
+from clusters.embedded.apiserver.api_quantities import parse
 from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
 from clusters.embedded.apiserver.refusals import FieldError
 
@@ -13,6 +15,9 @@ _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS: Final = ("Equal", "Exists")
+_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_HUGE: Final = "hugepages-"
+_NOT_EXTENDED: Final = "doesn't follow extended resource name standard"
 
 
 def pod_spec(spec: Object, path: str) -> list[FieldError]:
@@ -30,7 +35,7 @@ def pod_spec(spec: Object, path: str) -> list[FieldError]:
     return errors + _placing(spec, path)
 
 
-def image(container: Object, path: str) -> list[FieldError]:
+def _image(container: Object, path: str) -> list[FieldError]:
     """The image of a container."""
     text = container.get("image", "")
     if not text:
@@ -62,7 +67,7 @@ def _container(container: Object, path: str, names: set[str], volumes: set[Any])
     if name and name in names:
         errors.append(_twice(f"{path}.name", name))
     names.add(name)
-    errors += image(container, path)
+    errors += _image(container, path)
     if container["imagePullPolicy"] not in _PULL_POLICIES:
         errors.append(unsupported(f"{path}.imagePullPolicy", container["imagePullPolicy"], _PULL_POLICIES))
     errors += _ports(container.get("ports", []), f"{path}.ports")
@@ -70,7 +75,56 @@ def _container(container: Object, path: str, names: set[str], volumes: set[Any])
         if mount.get("name") not in volumes:
             found = f'Not found: "{mount.get("name", "")}"'
             errors.append(FieldError(f"{path}.volumeMounts[{at}].name", "FieldValueNotFound", found))
-    return errors + resource_rules.of_container(container["resources"], f"{path}.resources")
+    return errors + _resources(container["resources"], f"{path}.resources")
+
+
+def _resources(resources: Object, path: str) -> list[FieldError]:
+    """Limits and requests of a container."""
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    errors: list[FieldError] = []
+    for name, text in limits.items():
+        errors += _named_amount(name, text, f"{path}.limits[{name}]")
+    for name, text in requests.items():
+        errors += _named_amount(name, text, f"{path}.requests[{name}]")
+        errors += _request(name, text, limits.get(name), path)
+    return errors
+
+
+def _named_amount(name: str, text: str, field: str) -> list[FieldError]:
+    errors = [wrong(field, name, each) for each in [*field_rules.qualified_name(name), *_name_texts(name)]]
+    return errors + amount(name, text, field)
+
+
+def _is_native(name: str) -> bool:
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def _name_texts(name: str) -> list[str]:
+    if "/" in name:
+        return [] if _is_native(name) or is_extended_resource(name) else [_NOT_EXTENDED]
+    if name.startswith(_HUGE):
+        return []
+    return [] if name in _RESOURCES else ["must be cpu, memory or ephemeral-storage, or have a domain"]
+
+
+def amount(name: str, text: str, field: str) -> list[FieldError]:
+    """An amount of a container or a node: its sign, and a whole number for the resources that need it."""
+    value = parse(text)
+    errors = [wrong(field, text, "must be greater than or equal to 0")] if value < 0 else []
+    if is_extended_resource(name) and value.denominator != 1:
+        errors.append(wrong(field, text, "must be an integer"))
+    return errors
+
+
+def _request(name: str, text: str, limit: str | None, path: str) -> list[FieldError]:
+    strict = not _is_native(name) or name.startswith(_HUGE)
+    if limit is None:
+        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")] if strict else []
+    if strict and parse(text) != parse(limit):
+        return [wrong(f"{path}.requests", text, f"must be equal to {name} limit of {limit}")]
+    if parse(text) > parse(limit):
+        return [wrong(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limit}")]
+    return []
 
 
 def _ports(ports: list[Object], path: str) -> list[FieldError]:
@@ -115,7 +169,7 @@ def changes(old: Object, new: Object) -> list[FieldError]:
         error
         for part in ("containers", "initContainers")
         for at, container in enumerate(new.get(part, []))
-        for error in image(container, f"spec.{part}[{at}]")
+        for error in _image(container, f"spec.{part}[{at}]")
     ]
     if any(each not in new.get("tolerations", []) for each in old.get("tolerations", [])):
         errors.append(not_allowed("spec.tolerations", "an existing toleration cannot change"))

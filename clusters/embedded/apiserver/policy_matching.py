@@ -1,20 +1,30 @@
-"""Which requests an admission policy is about: its rules and selectors, as data. Pure."""
+"""Which requests an admission policy is about, and what mutating policies make of new objects. Pure.
+
+Of MutatingAdmissionPolicies are supported: policies with a binding, on creations, with match conditions, variables ``object``,
+``oldObject``, ``request`` and ``namespaceObject``, and mutations of the form ApplyConfiguration. A policy that asks for more
+(parameters, JSON patches, variables of its own) fails, by its ``failurePolicy``: an unsupported part must not look as if it did
+nothing.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clusters.api.resources import MUTATING_ADMISSION_POLICIES, NAMESPACES, VALIDATING_ADMISSION_POLICIES, Resource
-from clusters.embedded.apiserver.api_objects import Object, labels_of
+from clusters.api.resources import NAMESPACES, Resource
+from clusters.embedded.apiserver import strategic_patch
+from clusters.embedded.apiserver.api_objects import Object, labels_of, name_of, without_empties
 from clusters.embedded.apiserver.api_selectors import matches_selector
-from clusters.embedded.apiserver.refusals import group_of
+from clusters.embedded.apiserver.expressions import ExpressionError, evaluate
+from clusters.embedded.apiserver.refusals import forbidden, group_of
 
 CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
 DELETE: Final = "DELETE"
 _ANY: Final = "*"
+_APPLY: Final = "ApplyConfiguration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +111,47 @@ def _lists(words: Any, word: str) -> bool:
     return word in words or _ANY in words
 
 
-def set_defaults(resource: Resource, item: Object) -> None:
-    """Fill in the defaults of a policy or a binding. Changes it."""
-    spec = item.setdefault("spec", {})
-    if resource in (MUTATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICIES):
-        spec.setdefault("failurePolicy", "Fail")
-        match = spec.setdefault("matchConstraints", {})
-    else:
-        match = spec.get("matchResources")
-    if match is None:
-        return
-    match.setdefault("matchPolicy", "Equivalent")
-    for key in ("namespaceSelector", "objectSelector"):
-        match.setdefault(key, {})
-    for rule in (*match.get("resourceRules", ()), *match.get("excludeResourceRules", ())):
-        rule.setdefault("scope", _ANY)
+def mutated(creation: Admitted, policies: Iterable[Object], bindings: Iterable[Object]) -> Object:
+    """The new object after all policies that are bound, by name. Raises RefusalError (403) if one fails that may not."""
+    bound = {binding["spec"].get("policyName") for binding in bindings}
+    item = creation.new or {}
+    for policy in sorted(policies, key=name_of):
+        spec = policy["spec"]
+        if name_of(policy) not in bound or not matches(spec.get("matchConstraints", {}), creation):
+            continue
+        try:
+            item = _after(spec, creation, item)
+        except ExpressionError as error:
+            if spec.get("failurePolicy") != "Ignore":
+                text = f"policy '{name_of(policy)}' denied request: {error}"
+                raise forbidden(creation.deed.resource, creation.name, text) from error
+    return item
+
+
+def _after(spec: Object, creation: Admitted, item: Object) -> Object:
+    """The object after one policy. Raises ExpressionError."""
+    _check_support(spec)
+    variables = _variables(creation, item)
+    if not all(evaluate(condition["expression"], variables) is True for condition in spec.get("matchConditions", [])):
+        return item
+    for mutation in spec.get("mutations", []):
+        wanted = evaluate(mutation["applyConfiguration"]["expression"], _variables(creation, item))
+        if not isinstance(wanted, dict):
+            raise ExpressionError("a mutation's value is no object")
+        try:
+            item = strategic_patch.apply(copy.deepcopy(item), without_empties(wanted))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ExpressionError(f"the mutation does not fit the object: {error}") from error
+    return item
+
+
+def _check_support(spec: Object) -> None:
+    missing = [key for key in ("paramKind", "variables") if spec.get(key)]
+    missing += [mutation["patchType"] for mutation in spec.get("mutations", []) if mutation["patchType"] != _APPLY]
+    if missing:
+        raise ExpressionError(f"the embedded API server knows no {', '.join(missing)} of admission policies")
+
+
+def _variables(creation: Admitted, item: Object) -> dict[str, Any]:
+    request = {"operation": CREATE, "namespace": creation.namespace, "name": name_of(item)}
+    return {"object": item, "oldObject": None, "request": request, "namespaceObject": creation.namespace_object}

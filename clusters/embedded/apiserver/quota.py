@@ -7,7 +7,7 @@ Counted are ``pods``, ``cpu`` and ``memory`` (with and without ``requests.``), a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
+from fractions import Fraction
 from typing import Final
 
 from clusters.amounts import requests_of
@@ -21,12 +21,12 @@ _REQUESTS: Final = "requests."
 _COMPUTE: Final = ("cpu", "memory")
 _ENDED: Final = ("Succeeded", "Failed")
 
-Usage = dict[str, Decimal]
+Usage = dict[str, Fraction]
 
 
 def usage_of(pods: Iterable[Object], names: Iterable[str]) -> Usage:
     """The use of the resources that a quota names, by pods; those that have ended use nothing."""
-    used: Usage = {name: Decimal(0) for name in names}
+    used: Usage = {name: Fraction(0) for name in names}
     for pod in pods:
         if (pod.get("status") or {}).get("phase") not in _ENDED:
             for name in used:
@@ -72,12 +72,12 @@ def _is_counted(name: str) -> bool:
     return name == "pods" or name in _COMPUTE or name.startswith(_REQUESTS)
 
 
-def _amount(pod: Object, name: str) -> Decimal:
+def _amount(pod: Object, name: str) -> Fraction:
     """The use of one pod; ``requests.cpu`` and ``cpu`` are the same."""
     if name == "pods":
-        return Decimal(1)
+        return Fraction(1)
     resource = name.removeprefix(_REQUESTS)
-    amount = Decimal(requests_of(pod).get(resource, 0))
+    amount = Fraction(requests_of(pod).get(resource, 0))
     return amount / 1000 if resource == "cpu" else amount
 
 
@@ -92,5 +92,5 @@ def _silent(pod: Object, name: str) -> list[str]:
     ]
 
 
-def _text(value: Decimal) -> str:
-    return canonical(format(value, "f"))
+def _text(value: Fraction) -> str:
+    return canonical(f"{int(value * 1000)}m")

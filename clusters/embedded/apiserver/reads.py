@@ -7,7 +7,7 @@ import binascii
 
 import msgspec
 
-from clusters.api.resources import EVENTS, EVENTS_V1
+from clusters.api.resources import EVENTS
 from clusters.embedded.apiserver import options
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import Predicate, both, field_selector, label_selector, selects_all
@@ -37,16 +37,14 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
     selects = selection(request, route)
     page = _page(request, store)
     version = page.version if page else _version(request, store)
-    at = None if version == store.version else version
     try:
+        at = None if version == store.version else version
         found = store.all(route.resource, route.namespace, at, page.after if page else None)
     except RefusalError as error:
-        if page is None:
-            error.message = "The resourceVersion for the provided list is too old."
-            raise
+        assert page is not None
         raise _expired_page(store, page) from error
     limit = max(options.number(request.params, "limit"), 0)
-    if request.params.get("resourceVersion") == "0" and route.resource not in (EVENTS, EVENTS_V1):
+    if request.params.get("resourceVersion") == "0" and route.resource != EVENTS:
         # Any version will do: the real server answers from its cache, which knows no pages (and holds no events).
         limit = 0
     shown, rest = _cut(found, selects, limit)
@@ -78,14 +76,11 @@ def encoded_list(route: Route, found: list[Stored], metadata: dict[str, object])
 
 
 def _version(request: Request, store: Store) -> int:
-    """The version to show: the newest, unless the client wants exactly another."""
-    match = request.params.get("resourceVersionMatch", "")
-    wanted = options.version_of(request.params, options.unreadable_in_list)
-    if wanted is not None and wanted > store.version:
+    """The version to show: the newest, which is at least as new as the one that is asked for."""
+    wanted = options.version_of(request.params, in_list=True)
+    if wanted > store.version:
         raise too_new(wanted, store.version)
-    # A page of a version means exactly that version, as it did before there was a word for it.
-    exact = match == "Exact" or (not match and options.number(request.params, "limit") > 0)
-    return wanted if wanted and exact else store.version
+    return store.version
 
 
 def _page(request: Request, store: Store) -> Page | None:

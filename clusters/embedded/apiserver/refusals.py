@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusters.api.resources import EVENTS, EVENTS_V1, Resource
+from clusters.api.resources import Resource
 from clusters.embedded.apiserver.api_objects import Object
 
 
@@ -106,8 +106,6 @@ def modified(resource: Resource, name: str) -> RefusalError:
 
 def invalid(resource: Resource, name: str, errors: Sequence[FieldError]) -> RefusalError:
     """422: fields that make no sense, all of them in one answer."""
-    # Events are one kind under two names, and errors use the older one.
-    resource = EVENTS if resource == EVENTS_V1 else resource
     message = f'{qualified(resource.kind, resource)} "{name}" is invalid: {_listed(errors)}'
     details = {**details_of(resource, name, causes=_causes(errors)), "kind": resource.kind}
     return RefusalError(422, "Invalid", message, details)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -55,6 +55,8 @@ class Request:
     accept: str
     body: bytes
     user: User = ANONYMOUS
+    warnings: list[str] = field(default_factory=list)
+    """What the user is told beside the answer."""
 
     def is_set(self, name: str) -> bool:
         """Whether a flag of the query is on."""
@@ -108,9 +110,14 @@ def target_of(scope: Message) -> tuple[str, dict[str, str]]:
     return path, dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
 
 
+def headers_of(scope: Message) -> dict[str, str]:
+    """The headers of a request, by their names in lower case; the first of several counts."""
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+
+
 async def read_request(scope: Message, receive: Receive, user: User = ANONYMOUS) -> Request:
     """The whole request of that user. Raises RefusalError (413)."""
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    headers = headers_of(scope)
     chunks: list[bytes] = []
     size, more = 0, True
     while more:

@@ -6,7 +6,6 @@ import asyncio
 import random
 import ssl
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from clusters.api import exchanges
 from clusters.api.certificates import Authority
-from clusters.api.resources import ALL, EVENTS, EVENTS_V1
+from clusters.api.resources import ALL
 from clusters.embedded.apiserver import api_snapshot
 from clusters.embedded.apiserver.application import CERTIFICATE, ApiServer
 from clusters.embedded.apiserver.authentication import (
@@ -27,14 +26,13 @@ from clusters.embedded.apiserver.authentication import (
     ClientCertificate,
     User,
 )
-from clusters.embedded.apiserver.authorization import Access, Authorizer
+from clusters.embedded.apiserver.authorization import Authorizer
 from clusters.embedded.apiserver.bootstrap import bootstrap
-from clusters.embedded.apiserver.events import as_core, as_v1
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
-from clusters.embedded.apiserver.store import Change, Store, Version
+from clusters.embedded.apiserver.store import Change, Store
 from clusters.embedded.apiserver.watching import Watches
-from clusters.embedded.apiserver.writes import Surroundings, Writes
+from clusters.embedded.apiserver.writes import Writes
 from clusters.processes.http_server import HttpServer
 
 # Changes of each kind that a watch can go back.
@@ -78,15 +76,14 @@ class EmbeddedApi:
         watch_lag: float = 0.0,
     ) -> None:
         self._authority = authority
-        self.store = Store(ALL, history=history, versions={EVENTS_V1: Version(EVENTS, as_v1, as_core)})
-        randomness = random.Random(seed)  # noqa: S311 - names of pods
-        self.writes = Writes(self.store, Surroundings(now, lambda: str(uuid.uuid4()), randomness))
+        self.store = Store(ALL, history=history)
+        self.writes = Writes(self.store, now, random.Random(seed))  # noqa: S311 - names of pods
         self.watches = Watches(self.store, watch_lag)
         self._logs = PodLogs(self.store)
         accounts = ServiceAccountTokens(self.store, now)
         without_credentials = _ADMINISTRATOR if authority is None else ANONYMOUS
         authenticator = Authenticator(accounts.user_of, now, tokens or {}, without_credentials)
-        access = Access(authenticator, Authorizer(self.store))
+        access = authenticator, Authorizer(self.store)
         self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts)
         self.address = ""
         self.store.note = self._note

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import jwt
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from clusters.api.resources import NODES, PODS, SERVICE_ACCOUNTS, Resource
@@ -36,13 +33,10 @@ _PRIVATE: Final = "kubernetes.io"
 class ServiceAccountTokens:
     """Issues tokens and reads them again; ``now`` is the cluster's time of day in UTC."""
 
-    def __init__(
-        self, store: Store, now: Callable[[], datetime], key: ec.EllipticCurvePrivateKey | None = None
-    ) -> None:
+    def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
         self._store = store
         self._now = now
-        self._key = key or ec.generate_private_key(ec.SECP256R1())
-        self._key_id = _key_id(self._key.public_key())
+        self._key = ec.generate_private_key(ec.SECP256R1())
 
     def issue(self, writes: Writes, namespace: str, name: str, body: Object) -> Object:
         """The TokenRequest with its token. Raises RefusalError (400, 404, 409, 422)."""
@@ -62,7 +56,7 @@ class ServiceAccountTokens:
             "nbf": int(began.timestamp()),
             "sub": account_user(namespace, name).name,
         }
-        token = jwt.encode(claims, self._key, _ALGORITHM, headers={"kid": self._key_id, "typ": None})
+        token = jwt.encode(claims, self._key, _ALGORITHM)
         metadata = {"name": name, "namespace": namespace, "uid": uid_of(account), "creationTimestamp": rfc3339(began)}
         status = {"token": token, "expirationTimestamp": rfc3339(ends)}
         return {"kind": "TokenRequest", "apiVersion": TOKEN_REQUEST.api_version, "metadata": metadata} | {
@@ -126,22 +120,14 @@ def _extra(kind: str, claim: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 def _spec(body: Object) -> Object:
     given = body.get("spec") or {}
-    if not isinstance(given, dict):
-        raise bad_request("spec must be an object")
-    seconds = given.get("expirationSeconds", _DEFAULT_SECONDS)
+    seconds = given.get("expirationSeconds", _DEFAULT_SECONDS) if isinstance(given, dict) else None
     if not isinstance(seconds, int):
-        raise bad_request("spec.expirationSeconds must be a whole number")
+        raise bad_request("spec must be an object, and spec.expirationSeconds a whole number")
     if not _SHORTEST_SECONDS <= seconds <= _LONGEST_SECONDS:
         text = f"must be from {_SHORTEST_SECONDS} to 2^32 seconds"
         raise invalid(TOKEN_REQUEST, "", [wrong("spec.expirationSeconds", seconds, text)])
-    audiences = given.get("audiences") or [ISSUER]
     return {
-        "audiences": audiences,
+        "audiences": given.get("audiences") or [ISSUER],
         "expirationSeconds": seconds,
         "boundObjectRef": given.get("boundObjectRef"),
     }
-
-
-def _key_id(key: ec.EllipticCurvePublicKey) -> str:
-    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=")

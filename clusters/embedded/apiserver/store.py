@@ -7,7 +7,7 @@ write puts a new object in the place of the old one, so that readers keep what t
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -81,46 +81,27 @@ class Collection:
     floor: int = 0
     wakers: set[Callable[[], None]] = field(default_factory=set)
     # The keys in order; None after one has come or gone, until they are needed.
-    _ordered: list[Key] | None = None
+    ordered: list[Key] | None = None
 
     def keys(self) -> list[Key]:
         """In order. A list of a hundred thousand objects is read page by page: it is not sorted for each."""
-        if self._ordered is None:
-            self._ordered = sorted(self.items)
-        return self._ordered
-
-    def keys_changed(self) -> None:
-        """One has come or gone."""
-        self._ordered = None
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """A kind that is another one under a second name: which one, and the conversion of its objects to either form."""
-
-    of: Resource
-    shown: Callable[[Object], Object]
-    stored: Callable[[Object], Object]
+        if self.ordered is None:
+            self.ordered = sorted(self.items)
+        return self.ordered
 
 
 class Store:
-    """All objects. ``history`` is how many changes of each kind are remembered; ``versions`` have no objects of their own."""
+    """All objects. ``history`` is how many changes of each kind are remembered."""
 
-    def __init__(
-        self, resources: Iterable[Resource], *, history: int, versions: Mapping[Resource, Version] | None = None
-    ) -> None:
+    def __init__(self, resources: Iterable[Resource], *, history: int) -> None:
         self.version = 1
         self.note: Callable[[Change], None] = lambda _: None
         """Called with each change."""
         self._history = history
-        self._versions = dict(versions or {})
-        self._collections = {resource: Collection() for resource in resources if resource not in self._versions}
+        self._collections = {resource: Collection() for resource in resources}
 
     def get(self, resource: Resource, namespace: str, name: str) -> Stored | None:
         """One object; ``namespace`` is empty for a kind that has none."""
-        if version := self._versions.get(resource):
-            stored = self.get(version.of, namespace, name)
-            return None if stored is None else self._shown(resource, stored)
         return self._collections[resource].items.get((namespace, name))
 
     def all(
@@ -130,8 +111,6 @@ class Store:
 
         ``after``: only those behind this key.
         """
-        if version := self._versions.get(resource):
-            return [self._shown(resource, stored) for stored in self.all(version.of, namespace, at, after)]
         collection = self._collections[resource]
         items = collection.items if at is None else self._as_of(resource, at)
         keys = collection.keys() if at is None else sorted(items)
@@ -140,34 +119,28 @@ class Store:
 
     def put(self, resource: Resource, item: Object) -> Stored:
         """Write an object: create it, or replace the one of this name."""
-        if version := self._versions.get(resource):
-            return self._shown(resource, self.put(version.of, version.stored(item)))
         self.version += 1
         stored = Stored(resource, with_version(item, self.version), self.version)
         collection = self._collections[resource]
         old = collection.items.get(stored.key)
         collection.items[stored.key] = stored
         if old is None:
-            collection.keys_changed()
+            collection.ordered = None
         self._remember(collection, Change(self.version, old, stored, stored))
         return stored
 
     def remove(self, resource: Resource, item: Object) -> Stored:
         """Remove an object with ``item`` as its last state; returns that state at the version of the removal."""
-        if version := self._versions.get(resource):
-            return self._shown(resource, self.remove(version.of, version.stored(item)))
         self.version += 1
         last = Stored(resource, with_version(item, self.version), self.version)
         collection = self._collections[resource]
         old = collection.items.pop(last.key)
-        collection.keys_changed()
+        collection.ordered = None
         self._remember(collection, Change(self.version, old, None, last))
         return last
 
     def since(self, resource: Resource, version: int) -> list[Change]:
         """The changes after ``version``, oldest first. Raises RefusalError (410) when some are forgotten."""
-        if told := self._versions.get(resource):
-            return [self._shown_change(resource, change) for change in self.since(told.of, version)]
         collection = self._collections[resource]
         if version < collection.floor:
             raise expired(version, collection.floor)
@@ -189,11 +162,11 @@ class Store:
         self.version = version
         for collection in self._collections.values():
             collection.items.clear()
-            collection.keys_changed()
+            collection.ordered = None
         for resource, item, at in items:
             stored = Stored(resource, item, at)
             self._collections[resource].items[stored.key] = stored
-            self._collections[resource].keys_changed()
+            self._collections[resource].ordered = None
         self.forget_changes()
         for collection in self._collections.values():
             for wake in collection.wakers:
@@ -201,17 +174,9 @@ class Store:
 
     def wake_on_change(self, resource: Resource, wake: Callable[[], None]) -> Callable[[], None]:
         """Call ``wake`` after each change of a kind, until the function that this answers is called."""
-        told = self._versions.get(resource)
-        wakers = self._collections[told.of if told else resource].wakers
+        wakers = self._collections[resource].wakers
         wakers.add(wake)
         return lambda: wakers.discard(wake)
-
-    def _shown(self, resource: Resource, stored: Stored) -> Stored:
-        return Stored(resource, self._versions[resource].shown(stored.item), stored.version)
-
-    def _shown_change(self, resource: Resource, change: Change) -> Change:
-        old, new = (None if each is None else self._shown(resource, each) for each in (change.old, change.new))
-        return Change(change.version, old, new, self._shown(resource, change.last))
 
     def _remember(self, collection: Collection, change: Change) -> None:
         changes = collection.changes

@@ -1,16 +1,28 @@
-"""The tables that ``kubectl get`` asks the server for: the columns of pods, nodes, events, Deployments and StatefulSets. Pure.
+"""The tables that ``kubectl get`` asks the server for: columns of pods, nodes, events, Deployments and StatefulSets; of
+other kinds name and age.
 
-Other kinds show their names and ages.
+Everything that answers a GET makes whole objects; here they become rows if the ``Accept`` header asks for that. Only people
+(``kubectl get``) ask for tables, so encoding twice costs programs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from clusters.embedded.apiserver.api_objects import Object, is_deleting, labels_of, metadata_of
+from clusters.embedded.apiserver.refusals import RefusalError
+from clusters.embedded.apiserver.requests import Answer, Request
+from clusters.embedded.apiserver.store import event_line
+
+_JSON: Final = ("", "application/json", "application/*", "*/*", "text/plain")
+_GROUP_VERSION: Final = "meta.k8s.io/v1"
+_TABLE: Final = {"as=Table", "v=v1", "g=meta.k8s.io"}
+_LIST_METADATA: Final = ("resourceVersion", "continue", "remainingItemCount")
 
 _NONE: Final = "<none>"
 _UNKNOWN: Final = "<unknown>"
@@ -36,7 +48,7 @@ class Column:
     """One column: its heading, and the cell of an object at a time of day; ``is_wide``: for ``-o wide``."""
 
     name: str
-    show: Callable[[Object, datetime], str | int]
+    show: Callable[[Object, datetime], str]
     is_wide: bool = False
 
     def definition(self) -> Object:
@@ -65,19 +77,11 @@ def _counts(name: str, *paths: str) -> Column:
     return _text(name, lambda item: "/".join(str(_at(item, path) or 0) for path in paths))
 
 
-def _moment(value: Any) -> datetime | None:
-    return datetime.fromisoformat(value) if value else None
-
-
 def _since(value: Any, now: datetime) -> str:
-    """How long ago a time of the API was, for people."""
-    then = _moment(value)
-    return _UNKNOWN if then is None else _duration(now - then)
-
-
-def _duration(length: timedelta) -> str:
-    """Two or three digits that matter: ``95s``, ``4m3s``, ``47m``, ``5h10m``, ``30h``, ``7d12h``, ``90d``, ``3y12d``."""
-    seconds = max(int(length.total_seconds()), 0)
+    """How long ago a time of the API was: ``95s``, ``4m3s``, ``47m``, ``5h10m``, ``30h``, ``7d12h``, ``90d``, ``3y12d``."""
+    if not value:
+        return _UNKNOWN
+    seconds = max(int((now - datetime.fromisoformat(value)).total_seconds()), 0)
     if seconds < 2 * _MINUTE:
         return f"{seconds}s"
     for below, unit, letter, smaller, smaller_letter in _STEPS:
@@ -97,16 +101,6 @@ def _roles(node: Object) -> str:
     return ",".join(sorted(key.removeprefix(_ROLE_PREFIX) for key in labels_of(node) if key.startswith(_ROLE_PREFIX)))
 
 
-def _node_address(node: Object, kind: str) -> str:
-    found = [one.get("address") for one in _at(node, "status.addresses") or () if one.get("type") == kind]
-    return str(found[0]) if found else _NONE
-
-
-def _kernel(node: Object) -> str:
-    architecture = _at(node, "status.nodeInfo.architecture")
-    return (_at(node, "status.nodeInfo.kernelVersion") or _UNKNOWN) + (f" ({architecture})" if architecture else "")
-
-
 def _last_seen(event: Object, now: datetime) -> str:
     return _since(event.get("lastTimestamp") or event.get("firstTimestamp") or event.get("eventTime"), now)
 
@@ -116,11 +110,8 @@ def _about(event: Object) -> str:
     return f"{str(about.get('kind') or '').lower()}/{about.get('name')}"
 
 
-def _restarts(pod: Object, now: datetime) -> str:
-    statuses = _at(pod, "status.containerStatuses") or ()
-    count = sum(one.get("restartCount", 0) for one in statuses)
-    ends = [moment for one in statuses if (moment := _moment(_at(one, "lastState.terminated.finishedAt")))]
-    return f"{count} ({_duration(now - max(ends))} ago)" if count and ends else str(count)
+def _restarts(pod: Object) -> str:
+    return str(sum(one.get("restartCount", 0) for one in _at(pod, "status.containerStatuses") or ()))
 
 
 def _ready(pod: Object) -> str:
@@ -188,7 +179,7 @@ _COLUMNS: Final[Mapping[tuple[str, str], tuple[Column, ...]]] = {
         _NAME,
         _text("Ready", _ready),
         _text("Status", _pod_status),
-        Column("Restarts", _restarts),
+        _text("Restarts", _restarts),
         _AGE,
         _field("IP", "status.podIP", empty=_NONE, is_wide=True),
         _field("Node", "spec.nodeName", empty=_NONE, is_wide=True),
@@ -201,11 +192,6 @@ _COLUMNS: Final[Mapping[tuple[str, str], tuple[Column, ...]]] = {
         _text("Roles", lambda node: _roles(node) or _NONE),
         _AGE,
         _field("Version", "status.nodeInfo.kubeletVersion"),
-        _text("Internal-IP", lambda node: _node_address(node, "InternalIP"), is_wide=True),
-        _text("External-IP", lambda node: _node_address(node, "ExternalIP"), is_wide=True),
-        _field("OS-Image", "status.nodeInfo.osImage", empty=_UNKNOWN, is_wide=True),
-        _text("Kernel-Version", _kernel, is_wide=True),
-        _field("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", empty=_UNKNOWN, is_wide=True),
     ),
     ("v1", "Event"): (
         Column("Last Seen", _last_seen),
@@ -225,6 +211,60 @@ _COLUMNS: Final[Mapping[tuple[str, str], tuple[Column, ...]]] = {
 }
 
 
-def columns_of(api_version: str, kind: str) -> tuple[Column, ...]:
-    """The columns of a kind."""
-    return _COLUMNS.get((api_version, kind), (_NAME, _AGE))
+def wants_table(request: Request) -> bool:
+    """Is it a table that is wanted? The first form that there is counts. Raises RefusalError (406) if there is none."""
+    for part in request.accept.split(","):
+        media, *parameters = (word.strip() for word in part.split(";"))
+        if media in _JSON and not any(word.startswith("as=") for word in parameters):
+            return False
+        if media in _JSON and set(parameters) >= _TABLE:
+            return True
+    raise RefusalError(406, "NotAcceptable", "only the following media types are accepted: application/json", {})
+
+
+def shown(request: Request, answer: Answer, now: Callable[[], datetime]) -> Answer:
+    """An answer of whole objects as a table; ``includeObject`` of the query says what of the object is in a row."""
+    whole = request.params.get("includeObject") == "Object"
+    if isinstance(answer.body, bytes):
+        return replace(answer, body=msgspec.json.encode(_table(msgspec.json.decode(answer.body), now(), whole=whole)))
+    return replace(answer, body=_tables(answer.body, now, whole=whole))
+
+
+def _table(document: Object, now: datetime, *, whole: bool, with_columns: bool = True) -> Object:
+    """The ``Table`` of an object or of a list."""
+    version, kind = document.get("apiVersion", ""), str(document.get("kind", ""))
+    items = [document]
+    if isinstance(document.get("items"), list) and kind.endswith("List"):
+        kind = kind.removesuffix("List")
+        items = [{"kind": kind, "apiVersion": version, **item} for item in document["items"]]
+    columns, metadata = _COLUMNS.get((version, kind), (_NAME, _AGE)), metadata_of(document)
+    return {
+        "kind": "Table",
+        "apiVersion": _GROUP_VERSION,
+        "metadata": {key: metadata[key] for key in _LIST_METADATA if key in metadata},
+        "columnDefinitions": [column.definition() for column in columns] if with_columns else None,
+        "rows": [
+            {"cells": [column.show(item, now) for column in columns], "object": item if whole else _part(item)}
+            for item in items
+        ],
+    }
+
+
+def _part(item: Object) -> Object:
+    return {"kind": "PartialObjectMetadata", "apiVersion": _GROUP_VERSION, "metadata": metadata_of(item)}
+
+
+async def _tables(body: AsyncIterator[bytes], now: Callable[[], datetime], *, whole: bool) -> AsyncIterator[bytes]:
+    """The events of a watch, each object as a table of one row; only the first names the columns."""
+    with_columns = True
+    async for chunk in body:
+        lines = []
+        for line in chunk.splitlines():
+            event: dict[str, Any] = msgspec.json.decode(line)
+            if event["type"] == "ERROR":
+                lines.append(line + b"\n")
+                continue
+            item = _table(event["object"], now(), whole=whole, with_columns=with_columns)
+            lines.append(event_line(event["type"], msgspec.json.encode(item)))
+            with_columns = False
+        yield b"".join(lines)

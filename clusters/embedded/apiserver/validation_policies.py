@@ -7,6 +7,7 @@ parameters fails by its ``failurePolicy``. Warnings and audit annotations are no
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -31,8 +32,7 @@ from clusters.embedded.apiserver.writes import Validation
 
 _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 _NAMELESS: Final = "Unknown"
-# A message that an expression makes is taken only up to this size, in bytes.
-_LONGEST_MESSAGE: Final = 5 * 1024
+_WORDS: Final = ("group", "resource", "subresource", "namespace", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,15 @@ class ValidationPolicies:
             "oldObject": admitted.old,
             "request": _request(admitted, request),
             "namespaceObject": admitted.namespace_object,
-            "authorizer": {"requestResource": _checked(admitted)},
+            "authorizer": {
+                "requestResource": {
+                    "group": group_of(admitted.deed.resource),
+                    "resource": admitted.deed.resource.plural,
+                    "subresource": admitted.deed.subresource,
+                    "namespace": admitted.namespace,
+                    "name": admitted.name,
+                }
+            },
         }
         return Scope(values, _authorizer_functions(self._authorizer, request.user))
 
@@ -154,29 +162,25 @@ def _denials(spec: Object, scope: Scope) -> Iterator[_Denial]:
 
 def _conditions_hold(spec: Object, scope: Scope) -> bool:
     """Whether all match conditions are true; one that is false decides, whatever is wrong with another. Raises ExpressionError."""
-    errors = []
+    failed: ExpressionError | None = None
     for condition in spec.get("matchConditions") or ():
         try:
             if scope.evaluate(condition["expression"]) is not True:
                 return False
         except ExpressionError as error:
-            errors.append(str(error))
-    if errors:
-        raise ExpressionError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+            failed = failed or error
+    if failed:
+        raise failed
     return True
 
 
 def _message(validation: Object, scope: Scope) -> str:
     """The message of a validation that is not true: from ``messageExpression``, else ``message``, else the expression."""
-    text = ""
+    found = None
     if validation.get("messageExpression"):
-        try:
+        with contextlib.suppress(ExpressionError):
             found = scope.evaluate(validation["messageExpression"])
-            text = found.strip() if isinstance(found, str) else ""
-        except ExpressionError:
-            text = ""
-        if "\n" in text or len(text.encode()) > _LONGEST_MESSAGE:
-            text = ""
+    text = found.strip() if isinstance(found, str) and "\n" not in found.strip() else ""
     return text or validation.get("message", "").strip() or f"failed expression: {validation['expression'].strip()}"
 
 
@@ -204,33 +208,14 @@ def _request(admitted: Admitted, request: Request) -> Object:
     kinds = {"group": kind_group, "version": kind_version, "kind": item["kind"]}
     group, version = group_of(deed.resource), deed.resource.api_version.rpartition("/")[2]
     resources = {"group": group, "version": version, "resource": deed.resource.plural}
-    optional = {
-        "name": admitted.name,
-        "namespace": admitted.namespace,
-        "subResource": deed.subresource,
-        "requestSubResource": deed.subresource,
-    }
+    optional = {"name": admitted.name, "namespace": admitted.namespace, "subResource": deed.subresource}
     return {
         "kind": kinds,
         "resource": resources,
-        "requestKind": kinds,
-        "requestResource": resources,
         "operation": deed.operation,
         "userInfo": user_info(request.user),
         "dryRun": request.dry_run,
         **{key: value for key, value in optional.items() if value},
-    }
-
-
-def _checked(admitted: Admitted) -> Object:
-    """The subject of ``authorizer.requestResource``."""
-    deed = admitted.deed
-    return {
-        "group": group_of(deed.resource),
-        "resource": deed.resource.plural,
-        "subresource": deed.subresource,
-        "namespace": admitted.namespace,
-        "name": admitted.name,
     }
 
 
@@ -245,10 +230,4 @@ def _authorizer_functions(authorizer: Authorizer, user: User) -> Mapping[str, Fu
         return {"allowed": authorizer.allows(user, wish)}
 
     functions: dict[str, Function] = {key: word(key) for key in _WORDS}
-    return functions | {
-        "check": check,
-        "allowed": lambda found: found["allowed"],
-    }
-
-
-_WORDS: Final = ("group", "resource", "subresource", "namespace", "name")
+    return functions | {"check": check, "allowed": lambda found: found["allowed"]}

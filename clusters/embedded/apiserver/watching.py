@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from clusters.api.resources import EVENTS, EVENTS_V1, Resource
+from clusters.api.resources import EVENTS, Resource
 from clusters.embedded.apiserver import options
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import Predicate, label_selector
@@ -26,8 +26,6 @@ from clusters.embedded.apiserver.store import Change, Store, event_line
 DEFAULT_SECONDS: Final = 1800
 # The time between two bookmarks of a watch, as of the real server.
 _BOOKMARK_SECONDS: Final = 60.0
-# Kinds that the real server does not keep in memory: there the 410 comes from etcd itself.
-UNCACHED: Final = (EVENTS, EVENTS_V1)
 # The annotation of the bookmark that ends the objects that were there at the start.
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 
@@ -42,7 +40,6 @@ class WatchQuery:
     version: int
     with_initial: bool
     with_bookmarks: bool
-    marks_initial_end: bool
     seconds: int
 
 
@@ -113,7 +110,7 @@ class Watches:
     def _initial(self, query: WatchQuery, version: int) -> bytes:
         found = self._store.all(query.resource, query.namespace)
         chunk = b"".join(event_line("ADDED", stored.json()) for stored in found if query.selects(stored.item))
-        if query.marks_initial_end:
+        if query.with_bookmarks:
             chunk += bookmark(query.resource, version, annotations={_INITIAL_END: "true"})
         return chunk
 
@@ -140,7 +137,8 @@ def bookmark(resource: Resource, version: int, annotations: dict[str, str] | Non
 
 
 def _too_old(query: WatchQuery, refusal: RefusalError) -> bytes:
-    if query.resource in UNCACHED:
+    # The real server does not keep events in memory: there the 410 comes from etcd itself.
+    if query.resource == EVENTS:
         refusal.message = "The resourceVersion for the provided watch is too old."
     return event_line("ERROR", msgspec.json.encode(refusal.status()))
 
@@ -157,17 +155,15 @@ def _query(request: Request, route: Route, current: int) -> WatchQuery:
     label_selector(request.params.get("labelSelector", ""))
     options.check_watch(request.params)
     selects = selection(request, route)
-    version = options.version_of(request.params, options.unreadable_elsewhere) or 0
+    version = options.version_of(request.params)
     initial = request.params.get("sendInitialEvents", "")
     with_initial = request.is_set("sendInitialEvents") if initial else version == 0
-    with_bookmarks = request.is_set("allowWatchBookmarks")
     return WatchQuery(
         resource=route.resource,
         namespace=route.namespace,
         selects=selects,
         version=version or current,
         with_initial=with_initial,
-        with_bookmarks=with_bookmarks,
-        marks_initial_end=with_initial and with_bookmarks,
+        with_bookmarks=request.is_set("allowWatchBookmarks"),
         seconds=max(options.number(request.params, "timeoutSeconds"), 0) or DEFAULT_SECONDS,
     )

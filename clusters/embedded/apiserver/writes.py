@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from clusters.api.resources import NAMESPACES, Resource
-from clusters.embedded.apiserver import deletion, metadata_rules, times, update_rules
-from clusters.embedded.apiserver.api_admission import Admission
+from clusters.api.resources import NAMESPACES, NODES, Resource
+from clusters.embedded.apiserver import deletion, update_rules
+from clusters.embedded.apiserver.api_admission import LETTERS, Admission
 from clusters.embedded.apiserver.api_objects import Object, is_deleting, without_empties, without_nulls
-from clusters.embedded.apiserver.api_routes import has_generation, keeps_status
+from clusters.embedded.apiserver.api_routes import has_generation
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
 from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
-from clusters.embedded.apiserver.field_validation import check_types
+from clusters.embedded.apiserver.field_validation import IGNORE, drop_unknown
 from clusters.embedded.apiserver.policy_matching import CREATE, DELETE, UPDATE
 from clusters.embedded.apiserver.refusals import (
     RefusalError,
@@ -28,10 +29,8 @@ from clusters.embedded.apiserver.refusals import (
     terminating,
 )
 from clusters.embedded.apiserver.store import Store, Stored
-from clusters.embedded.apiserver.validation import faults, name_rule, validate
+from clusters.embedded.apiserver.validation import faults, validate
 
-# Letters of generated names: no vowels, so that they make no words.
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LETTERS_ADDED: Final = 5
 _LONGEST_GENERATED_PREFIX: Final = 58
 _TRIES: Final = 8
@@ -52,31 +51,22 @@ class Terms:
     sub: str | None = None
     dry_run: bool = False
     validation: Validation = admitted
+    fields: str = IGNORE
+    """What becomes of fields that there are not: ``fieldValidation`` of the request."""
+    warnings: list[str] = field(default_factory=list)
 
 
 _PLAIN: Final = Terms()
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The server's inputs from outside: the time of day in UTC, fresh uids, randomness for names."""
-
-    now: Callable[[], datetime]
-    new_uid: Callable[[], str]
-    randomness: random.Random
-
-
 class Writes:
-    """The writing verbs. Every method raises RefusalError."""
+    """The writing verbs. Every method raises RefusalError. ``clock`` is the time of day in UTC, ``randomness`` for names."""
 
-    def __init__(self, store: Store, surroundings: Surroundings) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime], randomness: random.Random) -> None:
         self.store = store
-        self._surroundings = surroundings
-        self._admission = Admission(store, surroundings.randomness)
-
-    def clock(self) -> datetime:
-        """The time of day in UTC."""
-        return self._surroundings.now()
+        self.clock = clock
+        self._randomness = randomness
+        self._admission = Admission(store, randomness)
 
     def now(self) -> str:
         """The time of day as the API writes it."""
@@ -92,13 +82,14 @@ class Writes:
     def create(self, resource: Resource, namespace: str, body: Object, terms: Terms = _PLAIN) -> Stored:
         """Create the object in ``body``."""
         update_rules.check_kind(resource, body)
-        item = self._decoded(resource, body)
+        item = _decoded(resource, body, terms)
         update_rules.check_place(item, namespace, None)
         if item["metadata"].get("resourceVersion"):
             raise RefusalError(500, "", "resourceVersion should not be set on objects to be created")
         self._check_namespace(resource, namespace, item)
         self._set_metadata(resource, namespace, item)
-        if not keeps_status(resource) and resource.has_status:
+        # A kubelet registers its Node together with its status.
+        if resource != NODES and resource.has_status:
             item.pop("status", None)
         set_defaults(resource, item)
         self._admission.create(resource, namespace, item)
@@ -118,7 +109,7 @@ class Writes:
     def replace(self, resource: Resource, namespace: str, name: str, body: Object, terms: Terms = _PLAIN) -> Stored:
         """PUT: the object becomes ``body``."""
         update_rules.check_kind(resource, body)
-        new = self._decoded(resource, body)
+        new = _decoded(resource, body, terms)
         update_rules.check_place(new, namespace, name)
         stored = self.get(resource, namespace, name)
         update_rules.check_put(resource, stored.item, new)
@@ -127,7 +118,7 @@ class Writes:
     def patch(self, resource: Resource, namespace: str, name: str, change: Change, terms: Terms = _PLAIN) -> Stored:
         """PATCH: the object becomes what ``change`` makes of a copy of it."""
         stored = self.get(resource, namespace, name)
-        new = self._patched(resource, change(fresh(stored)))
+        new = _patched(resource, change(fresh(stored)), terms)
         update_rules.check_patch(resource, stored.item, new)
         return self._update(stored, new, terms)
 
@@ -139,7 +130,7 @@ class Writes:
         self._admission.delete(resource, name)
         deletion.check_preconditions(resource, stored.item, options)
         validation(DELETE, None, stored.item)
-        fate = deletion.fate_of(resource, stored.item, options, self._surroundings.now())
+        fate = deletion.fate_of(resource, stored.item, options, self.clock())
         if options.dry_run:
             return Stored(resource, fate.written or stored.item, stored.version), fate.gone
         if fate.written is not None and fate.written != stored.item:
@@ -157,49 +148,17 @@ class Writes:
             return Stored(stored.resource, item, stored.version)
         return self.store.put(stored.resource, item)
 
-    def _patched(self, resource: Resource, new: Object) -> Object:
-        """The result of a patch; 422 if that is no object of the kind."""
-        try:
-            update_rules.check_kind(resource, new)
-            check_types(resource, new)
-            return self._decoded(resource, new)
-        except RefusalError as refusal:
-            raise patch_invalid(refusal.message) from refusal
-
     def _update(self, stored: Stored, new: Object, terms: Terms) -> Stored:
         resource, old, sub = stored.resource, stored.item, terms.sub
-        changed = metadata_rules.frozen(old, new)
-        update_rules.keep_system_fields(old, new)
+        errors = update_rules.keep_system_fields(old, new)
         update_rules.keep_other_half(resource, old, new, sub)
         set_defaults(resource, new)
-        errors = changed + metadata_rules.of_object(new, name_rule(resource)) + faults(resource, new, sub)
-        update_rules.check_update(resource, old, new, errors)
+        update_rules.check_update(resource, old, new, errors + faults(resource, new, sub))
         if sub is None:
             update_rules.count_generation(resource, old, new)
         update_rules.count_templates(resource, old, new)
         terms.validation(UPDATE, new, old)
         return Stored(resource, new, stored.version) if terms.dry_run else self.commit(stored, new)
-
-    def _decoded(self, resource: Resource, body: Object) -> Object:
-        item: Object = without_nulls(body)
-        if not isinstance(item.setdefault("metadata", {}), dict):
-            raise bad_request("metadata must be an object")
-        self._write_times(resource, item)
-        for field in ("managedFields", "selfLink"):
-            item["metadata"].pop(field, None)
-        item = without_empties(item)
-        if not resource.namespaced:
-            item["metadata"].pop("namespace", None)
-        item.setdefault("kind", resource.kind)
-        item.setdefault("apiVersion", resource.api_version)
-        return item
-
-    def _write_times(self, resource: Resource, item: Object) -> None:
-        try:
-            times.normalise(item)
-        except ValueError as error:
-            kind, version = resource.kind, resource.api_version.rpartition("/")[2]
-            raise bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {error}') from error
 
     def _check_namespace(self, resource: Resource, namespace: str, item: Object) -> None:
         if not resource.namespaced:
@@ -218,7 +177,7 @@ class Writes:
             metadata["namespace"] = namespace
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = self._free_name(resource, namespace, metadata["generateName"])
-        metadata["uid"] = self._surroundings.new_uid()
+        metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = self.now()
         if has_generation(resource):
             metadata["generation"] = 1
@@ -226,11 +185,36 @@ class Writes:
     def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
         """A name with random letters at its end; taken ones are tried again a few times."""
         for _ in range(_TRIES):
-            letters = "".join(self._surroundings.randomness.choices(_LETTERS, k=_LETTERS_ADDED))
+            letters = "".join(self._randomness.choices(LETTERS, k=_LETTERS_ADDED))
             name = prefix[:_LONGEST_GENERATED_PREFIX] + letters
             if self.store.get(resource, namespace, name) is None:
                 break
         return name
+
+
+def _decoded(resource: Resource, body: Object, terms: Terms) -> Object:
+    """An object of the kind, as it can be worked with. Raises RefusalError (400)."""
+    item: Object = without_nulls(body)
+    if not isinstance(item.setdefault("metadata", {}), dict):
+        raise bad_request("metadata must be an object")
+    terms.warnings.extend(drop_unknown(resource, item, terms.fields))
+    for key in ("managedFields", "selfLink"):
+        item["metadata"].pop(key, None)
+    item = without_empties(item)
+    if not resource.namespaced:
+        item["metadata"].pop("namespace", None)
+    item.setdefault("kind", resource.kind)
+    item.setdefault("apiVersion", resource.api_version)
+    return item
+
+
+def _patched(resource: Resource, new: Object, terms: Terms) -> Object:
+    """The result of a patch; 422 if that is no object of the kind."""
+    try:
+        update_rules.check_kind(resource, new)
+        return _decoded(resource, new, terms)
+    except RefusalError as refusal:
+        raise patch_invalid(refusal.message) from refusal
 
 
 def fresh(stored: Stored) -> Object:

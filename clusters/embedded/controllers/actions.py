@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusters.api.resources import Resource
+from clusters.api.resources import PODS, Resource
 
 Object = dict[str, Any]
 
@@ -45,16 +45,6 @@ class Empty:
 
 
 Action = Create | Delete | Patch | Empty
-
-
-def owned(owner: Object, items: Sequence[Object]) -> list[Object]:
-    """The objects that this owner controls."""
-    uid = owner["metadata"]["uid"]
-    return [
-        item
-        for item in items
-        if any(one["uid"] == uid and one.get("controller") for one in item["metadata"].get("ownerReferences") or ())
-    ]
 
 
 def is_ended(pod: Object) -> bool:
@@ -100,3 +90,8 @@ def status_patch(resource: Resource, item: Object, **status: Any) -> list[Action
     if all(old.get(key, 0) == value for key, value in status.items()):
         return []
     return [Patch(resource, item, {"status": status}, "status")]
+
+
+def leaving(pods: Iterable[Object]) -> list[Action]:
+    """Deletions of the pods that are not being deleted."""
+    return [Delete(PODS, pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]

@@ -1,4 +1,4 @@
-"""Follow the API server, and do what ``desired`` and ``garbage`` want done."""
+"""Follow the API server, and do what ``desired``, ``jobs`` and ``upkeep`` want done."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from clusters.api.resources import (
     resource_of,
 )
 from clusters.embedded.apiserver.deletion import rfc3339
-from clusters.embedded.controllers import desired, disruption, garbage, jobs, upkeep
+from clusters.embedded.controllers import desired, jobs, upkeep
 from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
 
@@ -154,7 +154,7 @@ class Controllers:
         for one in _alive(listed[JOBS]):
             wanted += _asked(one, lambda one: jobs.job(one, of(one, "Pod"), self._now()))
         for one in _alive(listed[POD_DISRUPTION_BUDGETS]):
-            wanted += _asked(one, lambda one: disruption.budget(one, listed[PODS], sets))
+            wanted += _asked(one, lambda one: upkeep.budget(one, listed[PODS], sets))
         wanted += upkeep.furnished(listed[NAMESPACES], listed[SERVICE_ACCOUNTS], listed[CONFIG_MAPS], self._ca)
         wanted += upkeep.tainted(listed[NODES], rfc3339(self._now()))
         wanted += upkeep.counted(listed[RESOURCE_QUOTAS], listed[PODS])
@@ -163,7 +163,8 @@ class Controllers:
     def _garbage(self, listed: dict[Resource, list[Object]]) -> list[Action]:
         uids = {uid for items in self._known.values() for uid in items}
         dependents = [(resource, item) for resource in _DEPENDENTS for item in listed[resource]]
-        return [*garbage.orphans(dependents, uids, _KINDS), *garbage.emptied(listed[NAMESPACES])]
+        gone = [one for one in listed[NAMESPACES] if one["metadata"].get("deletionTimestamp")]
+        return [*upkeep.orphans(dependents, uids, _KINDS), *map(Empty, gone)]
 
     async def _do(self, action: Action) -> None:
         match action:

@@ -1,4 +1,4 @@
-"""The next writes of a workload's controller. Pure, level-triggered: the same picture gives the same writes.
+"""The next writes of a workload's controller, from the objects that it owns. Pure, level-triggered.
 
 Simpler than the real ones if no pod of ours can notice: no surge arithmetic (new pods come first, old ones go as they get
 ready), no numbers of revisions.
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clusters.api.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
+from clusters.embedded.apiserver.api_admission import LETTERS
 from clusters.embedded.controllers.actions import (
     Action,
     Create,
@@ -23,13 +24,11 @@ from clusters.embedded.controllers.actions import (
     is_ended,
     is_ready,
     least_worth,
-    owned,
+    leaving,
     status_patch,
 )
 from clusters.embedded.scheduling.node_match import accepts_node, untolerated_taint
 
-# Letters for generated names: no vowels, so that they make no words.
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 # The taints of a node that daemons tolerate.
 _TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -45,8 +44,7 @@ _REVISION_LABEL: Final = "controller-revision-hash"
 
 def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
     """Keep this number of pods; ended ones do not count."""
-    mine = owned(owner, pods)
-    active = [pod for pod in mine if is_active(pod)]
+    active = [pod for pod in pods if is_active(pod)]
     wanted = owner["spec"].get("replicas", 1)
     prefix = {"generateName": owner["metadata"]["name"] + "-"}
     actions: list[Action] = [
@@ -59,7 +57,7 @@ def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
         owner,
         replicas=len(active),
         fullyLabeledReplicas=len(active),
-        terminatingReplicas=sum(bool(pod["metadata"].get("deletionTimestamp")) and not is_ended(pod) for pod in mine),
+        terminatingReplicas=sum(bool(pod["metadata"].get("deletionTimestamp")) and not is_ended(pod) for pod in pods),
         readyReplicas=ready,
         availableReplicas=ready,
         observedGeneration=owner["metadata"].get("generation", 1),
@@ -70,30 +68,29 @@ def template_hash(template: Object) -> str:
     """A short name for a template."""
     text = json.dumps(template, sort_keys=True)
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
-    return "".join(_LETTERS[ord(digit) % len(_LETTERS)] for digit in str(number))
+    return "".join(LETTERS[ord(digit) % len(LETTERS)] for digit in str(number))
 
 
 def deployment(owner: Object, sets: Sequence[Object]) -> list[Action]:
     """One ReplicaSet for the template; older ones shrink as it gets ready."""
-    mine = owned(owner, sets)
     digest = template_hash(owner["spec"]["template"])
     name = f"{owner['metadata']['name']}-{digest}"
     wanted = owner["spec"].get("replicas", 1)
-    current = next((one for one in mine if one["metadata"]["name"] == name), None)
+    current = next((one for one in sets if one["metadata"]["name"] == name), None)
     if current is None:
         return [Create(_replica_set_of(owner, name, digest, wanted))]
     actions: list[Action] = []
     if current["spec"].get("replicas") != wanted:
         actions.append(Patch(REPLICA_SETS, current, {"spec": {"replicas": wanted}}))
     ready = (current.get("status") or {}).get("readyReplicas", 0)
-    old = [one for one in mine if one is not current and one["spec"].get("replicas", 0) > 0]
+    old = [one for one in sets if one is not current and one["spec"].get("replicas", 0) > 0]
     left = max(wanted - ready, 0)
     for one in old:
         keep = min(one["spec"]["replicas"], left)
         left -= keep
         if keep != one["spec"]["replicas"]:
             actions.append(Patch(REPLICA_SETS, one, {"spec": {"replicas": keep}}))
-    statuses = [one.get("status") or {} for one in mine]
+    statuses = [one.get("status") or {} for one in sets]
     total, all_ready = (sum(one.get(key, 0) for one in statuses) for key in ("replicas", "readyReplicas"))
     return actions + status_patch(
         DEPLOYMENTS,
@@ -140,7 +137,7 @@ def _replica_set_of(owner: Object, name: str, digest: str, replicas: int) -> Obj
 
 def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
     """Pods by number; one that is leaving keeps its name until it is gone, an ended one is replaced."""
-    mine = {pod["metadata"]["name"]: pod for pod in owned(owner, pods)}
+    mine = {pod["metadata"]["name"]: pod for pod in pods}
     name, wanted = owner["metadata"]["name"], owner["spec"].get("replicas", 1)
     parallel = owner["spec"].get("podManagementPolicy") == "Parallel"
     actions: list[Action] = []
@@ -154,7 +151,7 @@ def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
             break
     by_number = sorted(mine.values(), key=lambda pod: _number(pod["metadata"]["name"]), reverse=True)
     beyond = [pod for pod in by_number if _number(pod["metadata"]["name"]) >= wanted]
-    actions += _leaving(beyond if parallel else beyond[:1])
+    actions += leaving(beyond if parallel else beyond[:1])
     partition = (owner["spec"].get("updateStrategy", {}).get("rollingUpdate") or {}).get("partition", 0)
     updated = [pod for pod in by_number if _number(pod["metadata"]["name"]) >= partition]
     actions += [] if actions else _replaced(owner, by_number, updated)
@@ -175,10 +172,6 @@ def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
     )
 
 
-def _leaving(pods: Sequence[Object]) -> list[Action]:
-    return [Delete(PODS, pod) for pod in pods if not pod["metadata"].get("deletionTimestamp")]
-
-
 def _replaced(owner: Object, pods: Sequence[Object], may_go: Sequence[Object]) -> list[Action]:
     """A rolling update: the first pod of an older template goes, while all others run."""
     if owner["spec"].get("updateStrategy", {}).get("type") != "RollingUpdate":
@@ -187,7 +180,7 @@ def _replaced(owner: Object, pods: Sequence[Object], may_go: Sequence[Object]) -
     stale = [pod for pod in may_go if _revision_of(pod, digest) != digest]
     if not stale or not all(is_active(pod) and is_ready(pod) for pod in pods if pod is not stale[0]):
         return []
-    return _leaving(stale[:1])
+    return leaving(stale[:1])
 
 
 def _revision_of(pod: Object, default: str) -> str:
@@ -215,19 +208,18 @@ def _stateful_pod(owner: Object, number: int) -> Object:
 
 def daemon_set(owner: Object, pods: Sequence[Object], nodes: Sequence[Object]) -> list[Action]:
     """One pod for each node that its selector takes, sent there through the scheduler."""
-    mine = owned(owner, pods)
     wanted = {node["metadata"]["name"] for node in nodes if _takes(owner, node)}
     # A pod that is on its node stays there when a taint comes that only keeps new pods away.
-    wanted |= {_target(pod) for pod in mine} & {node["metadata"]["name"] for node in nodes if _matches(owner, node)}
+    wanted |= {_target(pod) for pod in pods} & {node["metadata"]["name"] for node in nodes if _matches(owner, node)}
     by_node: dict[str, list[Object]] = {}
-    for pod in mine:
+    for pod in pods:
         by_node.setdefault(_target(pod), []).append(pod)
     served = {node for node, found in by_node.items() if not all(is_ended(pod) for pod in found)}
     actions: list[Action] = [Create(_daemon_pod(owner, node)) for node in sorted(wanted - served)]
     for node, found in by_node.items():
         ended = [pod for pod in found if is_ended(pod) or node not in wanted]
-        actions += _leaving(ended)
-    actions += [] if actions else _replaced(owner, mine, mine)
+        actions += leaving(ended)
+    actions += [] if actions else _replaced(owner, pods, pods)
     active = [pod for found in by_node.values() for pod in found if is_active(pod)]
     ready = sum(map(is_ready, active))
     digest = template_hash(owner["spec"]["template"])

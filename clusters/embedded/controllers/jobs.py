@@ -22,7 +22,7 @@ from clusters.embedded.controllers.actions import (
     is_active,
     is_ready,
     least_worth,
-    owned,
+    leaving,
     status_patch,
 )
 
@@ -31,27 +31,27 @@ FAILED: Final = "Failed"
 
 
 def job(owner: Object, pods: Sequence[Object], now: datetime) -> list[Action]:
-    """Run pods until enough have succeeded, too many have failed, or the time is over."""
-    mine, spec, status = owned(owner, pods), owner["spec"], owner.get("status") or {}
-    active = [pod for pod in mine if is_active(pod)]
+    """Run pods (``pods`` are the Job's own) until enough have succeeded, too many have failed, or the time is over."""
+    spec, status = owner["spec"], owner.get("status") or {}
+    active = [pod for pod in pods if is_active(pod)]
     ended = _condition(owner, COMPLETE) or _condition(owner, FAILED)
     if ended:
-        return _leaving(active) + _expired(owner, ended, now)
-    succeeded = max(status.get("succeeded", 0), _count(mine, "Succeeded"))
-    failed = max(status.get("failed", 0), _count(mine, "Failed"))
+        return leaving(active) + _expired(owner, ended, now)
+    succeeded = max(status.get("succeeded", 0), _count(pods, "Succeeded"))
+    failed = max(status.get("failed", 0), _count(pods, "Failed"))
     if spec["suspend"]:
         raise ValueError("suspended Jobs are not imitated")
     started = status.get("startTime") or rfc3339(now)
     failure = _failure(owner, active, failed, started, now)
     if failure is not None:
-        return _leaving(active) + _status(owner, mine, succeeded, failed, failure, started)
+        return leaving(active) + _status(owner, pods, succeeded, failed, failure, started)
     wanted = _wanted(spec, succeeded, len(active))
     if wanted == 0 and not active:
-        return _status(owner, mine, succeeded, failed, _completed(now), started, completionTime=rfc3339(now))
-    actions = _leaving(least_worth(active)[: max(len(active) - wanted, 0)])
+        return _status(owner, pods, succeeded, failed, _completed(now), started, completionTime=rfc3339(now))
+    actions = leaving(least_worth(active)[: max(len(active) - wanted, 0)])
     name = {"generateName": f"{owner['metadata']['name']}-"}
     actions += [Create(child(owner, PODS, name, spec["template"])) for _ in range(wanted - len(active))]
-    return actions + _status(owner, mine, succeeded, failed, [], started)
+    return actions + _status(owner, pods, succeeded, failed, [], started)
 
 
 def depends_on_time(owner: Object) -> bool:
@@ -78,7 +78,7 @@ def _failure(owner: Object, active: Sequence[Object], failed: int, started: str,
         text = "Job has reached the specified backoff limit"
         return [_met(kind, "BackoffLimitExceeded", text, now) for kind in ("FailureTarget", FAILED)]
     deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and now >= _time(started) + timedelta(seconds=deadline):
+    if deadline is not None and now >= datetime.fromisoformat(started) + timedelta(seconds=deadline):
         text = "Job was active longer than specified deadline"
         return [_met(kind, "DeadlineExceeded", text, now) for kind in ("FailureTarget", FAILED)]
     return None
@@ -92,7 +92,7 @@ def _completed(now: datetime) -> list[Object]:
 def _expired(owner: Object, ended: Object, now: datetime) -> list[Action]:
     """A Job that has ended goes with its pods, once the time that its author gave it is over."""
     seconds = owner["spec"].get("ttlSecondsAfterFinished")
-    if seconds is None or now < _time(ended["lastTransitionTime"]) + timedelta(seconds=seconds):
+    if seconds is None or now < datetime.fromisoformat(ended["lastTransitionTime"]) + timedelta(seconds=seconds):
         return []
     return [Delete(JOBS, owner)]
 
@@ -136,17 +136,9 @@ def _met(kind: str, reason: str, message: str, now: datetime) -> Object:
     }  # fmt: skip
 
 
-def _leaving(pods: Iterable[Object]) -> list[Action]:
-    return [Delete(PODS, pod) for pod in pods]
-
-
 def _count(pods: Iterable[Object], phase: str) -> int:
     return sum(pod["status"].get("phase") == phase for pod in pods)
 
 
 def _containers(pod: Object) -> list[Object]:
     return [*(pod["status"].get("initContainerStatuses") or ()), *(pod["status"].get("containerStatuses") or ())]
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))

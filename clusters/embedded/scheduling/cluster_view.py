@@ -52,11 +52,6 @@ class NodeInfo:
         """The node's name."""
         return str(self.node["metadata"]["name"])
 
-    @property
-    def pod_count(self) -> int:
-        """How many pods count on it."""
-        return len(self.pods)
-
     def add(self, pod: PodOnNode) -> None:
         """Count a pod."""
         self.pods[pod.uid] = pod

@@ -15,6 +15,7 @@ import yaml
 
 from clusters.amounts import is_extended_resource
 from clusters.api.api_client import Object
+from clusters.embedded.apiserver.api_objects import without_nulls
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -152,13 +153,6 @@ def parse(text: str) -> Configuration:
         )
     validate(configuration)
     return configuration
-
-
-def without_nulls(value: Any) -> Any:
-    """The value with its null fields left out: they count as not set."""
-    if isinstance(value, dict):
-        return {key: without_nulls(content) for key, content in value.items() if content is not None}
-    return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def validate(configuration: Configuration) -> None:

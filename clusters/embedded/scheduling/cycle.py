@@ -2,6 +2,9 @@
 
 In-tree filters first, over a window of the cluster; the extenders one after the other on what is left; then scores,
 unless only one node is left. The caller runs cycles strictly one after the other.
+
+By scores nodes differ only in how empty they are. Not imitated: how evenly cpu and memory are used, soft taints, preferred
+affinity, spreading, and images that are there already.
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ import logging
 import random
 from collections.abc import Sequence
 
+from clusters.amounts import Amounts
 from clusters.api.api_client import Object
-from clusters.embedded.scheduling.cluster_view import ClusterView, NodeInfo, Nominations, counted_of
+from clusters.embedded.scheduling.cluster_view import COUNTED, ClusterView, NodeInfo, Nominations, counted_of
 from clusters.embedded.scheduling.configuration import Configuration, Profile
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, Filtered
 from clusters.embedded.scheduling.fit import (
@@ -26,10 +30,12 @@ from clusters.embedded.scheduling.fit import (
     reject_with_nominated,
 )
 from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of
-from clusters.embedded.scheduling.score import least_allocated, pick_best, with_extenders
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 
 logger = logging.getLogger(__name__)
+
+MAX_NODE_SCORE = 100
+MAX_EXTENDER_SCORE = 10
 
 
 class SchedulingCycle:
@@ -142,7 +148,9 @@ class SchedulingCycle:
         for name, score in (entry for answer in answers for entry in answer):
             extra[name] = extra.get(name, 0) + score
         counted = counted_of(demand.pod)
-        return [(i.name, with_extenders(least_allocated(counted, i), extra.get(i.name, 0))) for i in feasible]
+        # The range of an extender's own scores ends at 10; its part is scaled to that of the others.
+        scale = MAX_NODE_SCORE // MAX_EXTENDER_SCORE
+        return [(one.name, least_allocated(counted, one) + scale * extra.get(one.name, 0)) for one in feasible]
 
 
 def record(answer: Filtered, diagnosis: Diagnosis) -> None:
@@ -160,3 +168,20 @@ async def scores_of(extender: ExtenderClient, pod: Object, feasible: Sequence[No
     except ExtenderError as error:
         logger.debug("scores ignored url=%s: %s", extender.configuration.url_prefix, error)
         return []
+
+
+def least_allocated(counted: Amounts, info: NodeInfo) -> int:
+    """0 (full) to 100 (empty): the mean over cpu and memory of what would stay free with the pod on the node."""
+    scores = []
+    for name in COUNTED:
+        capacity = info.allocatable.get(name, 0)
+        left = capacity - counted.get(name, 0) - info.counted.get(name, 0)
+        if capacity > 0:
+            scores.append(max(left, 0) * MAX_NODE_SCORE // capacity)
+    return sum(scores) // len(scores) if scores else 0
+
+
+def pick_best(scores: Sequence[tuple[str, int]], rng: random.Random) -> str:
+    """The name with the highest score; one of the best at random if several are equal."""
+    best = max(score for _, score in scores)
+    return rng.choice([name for name, score in scores if score == best])

@@ -82,7 +82,7 @@ def reject(demand: Demand, info: NodeInfo) -> Rejection | None:
 
 def _reject_for_resources(requests: Amounts, info: NodeInfo) -> Rejection | None:
     """Every resource that is short. A request larger than the node itself cannot be helped by eviction."""
-    reasons = ["Too many pods"] if info.pod_count + 1 > info.allocatable.get(PODS, 0) else []
+    reasons = ["Too many pods"] if len(info.pods) + 1 > info.allocatable.get(PODS, 0) else []
     free = {name: info.allocatable.get(name, 0) - info.requested.get(name, 0) for name in requests}
     short = [name for name, value in requests.items() if value > free[name]]
     reasons += [f"Insufficient {name}" for name in sorted(short, key=_in_order)]

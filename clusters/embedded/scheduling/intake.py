@@ -16,7 +16,7 @@ from clusters.embedded.scheduling.pod_fields import (
     uid_of,
 )
 from clusters.embedded.scheduling.queue import SchedulingQueue
-from clusters.embedded.scheduling.wakes import Change, assigned_change, node_changes
+from clusters.embedded.scheduling.wakes import Change, node_changes
 
 
 class Intake:
@@ -58,7 +58,8 @@ class Intake:
             self._queue.delete(uid)
             self._nominations.delete(uid)
             self._view.place(pod)
-            self._queue.wake([assigned_change(old)], now)
+            is_known = old is not None and node_of(old)
+            self._queue.wake([Change.POD_UPDATED if is_known else Change.POD_ADDED], now)
         else:
             self._pods[uid] = pod
             self._take_waiting(old, pod, now)

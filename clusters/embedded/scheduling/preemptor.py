@@ -89,7 +89,8 @@ class Preemptor:
         curable = [info for info in nodes if info.name in rejections and rejections[info.name].resolvable]
         found = dry_run(demand, curable, list(self.budgets.values()), self._nominations.on)
         if not found.candidates and found.errors:
-            return Outcome(f"preemption: {aggregate(found.errors)}")
+            listed = ", ".join(found.errors)
+            return Outcome(f"preemption: {listed if len(found.errors) == 1 else f'[{listed}]'}")
         if not found.candidates:
             return Outcome(BEFORE + found.message(len(nodes)), "")
         try:
@@ -148,7 +149,7 @@ class Preemptor:
         for each in self._nominations.on(node):
             other = self._latest(each.uid) or each.pod
             if priority_of(other) < priority_of(pod) and nominated_node_of(other):
-                await self._patch_status(other, {"nominatedNodeName": None})
+                await self._reporter.patch_status(other, {"nominatedNodeName": None})
 
     async def _evict(self, pod: Object, node: str, victim: Object) -> None:
         """Say why in the victim's status, then delete it; one that is gone is gone."""
@@ -164,22 +165,10 @@ class Preemptor:
         )
         try:
             if condition is not None:
-                await self._patch_status(victim, {"conditions": [condition]})
+                await self._reporter.patch_status(victim, {"conditions": [condition]})
             await self._api.delete(PODS, victim["metadata"]["name"], victim["metadata"].get("namespace", "default"))
         except ApiError as error:
             if error.code != 404:
                 raise
             return
         self._reporter.preempted(victim, pod, node)
-
-    async def _patch_status(self, pod: Object, status: Object) -> None:
-        metadata = pod["metadata"]
-        patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
-        namespace = metadata.get("namespace", "default")
-        await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
-
-
-def aggregate(errors: Sequence[str]) -> str:
-    """Several errors in one text, each once."""
-    different = list(dict.fromkeys(errors))
-    return different[0] if len(different) == 1 else f"[{', '.join(different)}]"

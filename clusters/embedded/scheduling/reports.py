@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +45,7 @@ class Reporter:
         self._api = api
         self._clock = clock
         self._waiting: asyncio.Queue[Report] = asyncio.Queue(MOST_WAITING)
-        self._written: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._written: set[tuple[str, ...]] = set()
         self._serial = 0
 
     def now(self) -> str:
@@ -95,12 +94,16 @@ class Reporter:
         except asyncio.QueueFull:
             logger.warning("not reported pod=%s: too many reports", full_name(pod))
 
+    async def patch_status(self, pod: Object, status: Object) -> None:
+        """Write a part of the status of just this pod."""
+        metadata = pod["metadata"]
+        patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
+        namespace = metadata.get("namespace", "default")
+        await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
+
     async def _write_status(self, report: Report) -> None:
         if report.status:
-            metadata = report.pod["metadata"]
-            patch = {"metadata": {"uid": uid_of(report.pod)}, "status": report.status}
-            namespace = metadata.get("namespace", "default")
-            await self._api.patch(PODS, metadata["name"], patch, namespace, subresource="status")
+            await self.patch_status(report.pod, report.status)
 
     async def _write_event(self, report: Report) -> None:
         """A new event; the same of a pod that has not changed since is not written again (the real one counts it)."""
@@ -110,10 +113,9 @@ class Reporter:
             self._serial += 1
             name = f"{report.pod['metadata']['name']}.{uid_of(report.pod)[:8]}.{self._serial:x}"
             await self._api.create({**event, "metadata": {**event["metadata"], "name": name}})
-        self._written[key] = None
-        self._written.move_to_end(key)
         if len(self._written) > MOST_REMEMBERED:
-            self._written.popitem(last=False)
+            self._written.clear()
+        self._written.add(key)
 
 
 def changed_condition(pod: Object, wanted: Object, at: str) -> Object | None:

@@ -18,7 +18,6 @@ from clusters.embedded.scheduling.fit import (
     NODE_UNSCHEDULABLE,
     TAINT_TOLERATION,
 )
-from clusters.embedded.scheduling.pod_fields import node_of
 
 
 class Change(Enum):
@@ -58,7 +57,8 @@ def node_changes(old: Object | None, new: Object) -> list[Change]:
         return [Change.NODE_ADDED]
     before, after = facets(old), facets(new)
     changes = [change for change, facet in after.items() if before[change] != facet]
-    if is_cordoned(old) and not is_cordoned(new) and Change.NODE_TAINTS not in changes:
+    was_cordoned, is_cordoned = ((each.get("spec") or {}).get("unschedulable") for each in (old, new))
+    if was_cordoned and not is_cordoned and Change.NODE_TAINTS not in changes:
         changes.append(Change.NODE_TAINTS)
     return changes
 
@@ -79,13 +79,3 @@ def own_change(old: Object, new: Object) -> Change:
     """The change of the waiting pod itself; its status counts too, so that a written condition is an event."""
     before, after = (len(pod["spec"].get("tolerations") or []) for pod in (old, new))
     return Change.OWN_UPDATED if before == after else Change.OWN_TOLERATIONS
-
-
-def assigned_change(old: Object | None) -> Change:
-    """The change of a pod that is on a node now."""
-    return Change.POD_ADDED if old is None or not node_of(old) else Change.POD_UPDATED
-
-
-def is_cordoned(node: Object) -> bool:
-    """Whether the node takes no new pods."""
-    return bool((node.get("spec") or {}).get("unschedulable"))

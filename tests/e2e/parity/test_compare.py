@@ -1,4 +1,4 @@
-"""Promises of e2e.parity.compare."""
+"""Promises of e2e.parity.compare and of the table of differences."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from e2e.parity import differences
 from e2e.parity.compare import difference, normalised
 
 
@@ -34,3 +35,11 @@ def test_the_fields_of_a_refusal_are_compared() -> None:
     assert refusal("wrong", "a", "b", "a") == refusal("not right", "b", "a")
     assert refusal("wrong", "a") != refusal("wrong", "b")
     assert refusal('pods "p" is forbidden: one') != refusal('pods "p" is forbidden: other')
+
+
+def test_every_difference_is_shown_by_a_case_or_says_why_not() -> None:
+    """A row that no case names would be an excuse without a proof."""
+    texts = [path.read_text() for path in differences.TABLE.parent.glob("*.py")]
+    unshown = [one for one, row in differences.load().items() if not any(one in text for text in texts)]
+
+    assert unshown == [one for one, row in differences.load().items() if row.no_case]

@@ -33,12 +33,6 @@ def test_objects_come_back_and_history_does_not(tmp_path: Path) -> None:
     assert (list(tmp_path.iterdir()), path.stat().st_mode & 0o777) == ([path], 0o600)
 
 
-def test_a_save_that_fails_names_the_file(tmp_path: Path) -> None:
-    """A folder that is not there is an error with the name of the file."""
-    with pytest.raises(SnapshotError, match=r"nowhere/state: .* cannot be saved"):
-        api_snapshot.save(EmbeddedApi().store, tmp_path / "nowhere" / "state")
-
-
 GOOD = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "n", "resourceVersion": "2"}}
 
 

@@ -1,4 +1,4 @@
-"""Watches: order, selections, bookmarks, initial events, and how they end."""
+"""Lists (versions, pages, selectors) and watches (order, selections, bookmarks, initial events, how they end)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,108 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import brief, config_map, got, made, maps, patched, pod, pods, short, watching
+from e2e.parity.parity_objects import brief, config_map, got, made, maps, patched, place, pod, pods, short
 from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, merge, post
 from e2e.parity.sides import Both, Side
+
+
+def names(body: Any) -> list[str]:
+    """The names of a list's items, in its order."""
+    return [each["metadata"]["name"] for each in body["items"]]
+
+
+def shown(path: str, *expected: str, **params: Any) -> Ask:
+    """A list of just these names."""
+    return get(path, shows={"items.names": list(expected)}, **params)
+
+
+_MAPS: Final = [post("configmaps", config_map(f"m{number}", labels={"app": "x"})) for number in range(5)]
+
+
+@pytest.mark.promise("G1-03")
+async def test_pages(bare: Both) -> None:
+    """Pages show each object once, all of one version, with the number that remains."""
+    *_, first, _, second, _, third = await compare(
+        bare,
+        *_MAPS,
+        shown("configmaps", "m0", "m1", limit="2"),
+        post("configmaps", config_map("z1")),
+        shown("configmaps", "m2", "m3", limit="2", **{"continue": "${continue:5}"}),
+        post("configmaps", config_map("z2")),
+        shown("configmaps", "m4", limit="2", **{"continue": "${continue:7}"}),
+    )
+    remaining = [page["metadata"].get("remainingItemCount") for page in (first, second, third)]
+    assert (remaining, "continue" in third["metadata"]) == ([3, 1, None], False)
+
+
+@pytest.mark.promise("G1-03")
+async def test_a_page_that_is_too_old(bare: Both) -> None:
+    """A page of a compacted version is 410 with a token for the rest, which is of another version."""
+
+    async def observe(side: Side) -> Any:
+        path = place(side, "events")
+        for number in range(4):
+            about = {"kind": "Pod", "namespace": side.namespace, "name": "p"}
+            await made(side, path, {"metadata": {"name": f"e{number}"}, "involvedObject": about})
+        page = await side.call("GET", path, params={"limit": "2"})
+        await made(side, maps(side), config_map("later"))
+        await side.cluster.compact()
+        params = {"limit": "1", "continue": page.body["metadata"]["continue"]}
+        gone = await side.call("GET", path, params=params)
+        rest = await side.call("GET", path, params={"continue": gone.body["metadata"]["continue"]})
+        return [short(gone), rest.code, names(rest.body)]
+
+    gone, code, found = await bare.same(observe)
+    assert (gone[0], gone[1]["reason"], code, found) == (410, "Expired", 200, ["e2", "e3"])
+
+
+_LABELLED: Final = {
+    "a": {"app": "x", "tier": "1"},
+    "b": {"app": "y", "tier": "2"},
+    "c": {"app": "x"},
+    "d": {},
+    "e": {"app": "", "example.com/gpu": "true"},
+}
+_LABEL_SELECTORS: Final = (
+    *("app=x", "app!=x", "app in (x,y)", "app notin (x, y)", "app", "!app", "app,!tier", "app=x,tier=1", "app="),
+    *("app in (x", "=x", "app=x=y", "app=-x", ""),
+)
+
+
+async def test_label_selectors(bare: Both) -> None:
+    """Label selectors match by equality, sets and existence, and an unreadable one is 400."""
+    made = [post("configmaps", config_map(name, labels=labels)) for name, labels in _LABELLED.items()]
+    asks = [get("configmaps", None, labelSelector=selector) for selector in _LABEL_SELECTORS]
+    await compare(bare, *made, *asks)
+
+
+_PODS: Final[list[Ask]] = [
+    post("pods", pod("a", {"nodeName": "n1"})),
+    post("pods", pod("b")),
+    post("pods", pod("c")),
+    post("pods", pod("d", {"nodeName": "n2"})),
+    merge("pods/b/status", {"status": {"phase": "Succeeded"}}),
+]
+_POD_SELECTORS: Final = {
+    "metadata.name=a": "a",
+    "spec.nodeName=n1": "a",
+    "spec.nodeName!=n1": "bcd",
+    "spec.nodeName=": "bc",
+    "spec.nodeName!=": "ad",
+    "status.phase=Pending": "acd",
+    "status.phase!=Pending": "b",
+    "status.phase!=Succeeded,status.phase!=Failed": "acd",
+    "spec.nodeName=n1,status.phase=Pending": "a",
+    "": "abcd",
+}
+
+
+@pytest.mark.promise("API-012", "G1-12")
+async def test_field_selectors_of_pods(bare: Both) -> None:
+    """Each field that pods can be selected by, with each operator."""
+    asks = [shown("pods", *expected, fieldSelector=selector) for selector, expected in _POD_SELECTORS.items()]
+    await compare(bare, *_PODS, *asks)
+
 
 _INITIAL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 _SECONDS: Final = 2
@@ -18,25 +117,6 @@ _SECONDS: Final = 2
 async def version_of_list(side: Side) -> str:
     """Where a watch of the case's ConfigMaps may begin."""
     return str((await got(side, maps(side)))["metadata"]["resourceVersion"])
-
-
-async def test_a_watch_from_nowhere_shows_what_is_there(bare: Both) -> None:
-    """A watch without a version, or from 0, first shows each object as ADDED."""
-
-    async def observe(side: Side) -> Any:
-        for name in "ab":
-            await made(side, maps(side), config_map(name))
-        found: list[Any] = []
-        for params in ({}, {"resourceVersion": "0"}):
-            async with watching(side, maps(side), **params) as watch:
-                first = sorted(map(brief, await watch.take(2)))
-                await patched(side, maps(side, "a"), {"metadata": {"labels": {"n": str(len(found))}}})
-                found.append([first, brief(await watch.next())])
-        return found
-
-    first, _ = await bare.same(observe)
-    assert [each[0] for each in first[0]] == ["ADDED", "ADDED"]
-    assert first[1] == ["MODIFIED", "a", {"n": "0"}]
 
 
 @pytest.mark.promise("API-003", "G1-02")
@@ -48,13 +128,13 @@ async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
         version, found = await version_of_list(side), []
         for number in range(3):
             params = {"resourceVersion": version, "timeoutSeconds": "1"}
-            async with watching(side, maps(side), **params) as watch:
+            async with side.watch(maps(side), **params) as watch:
                 await patched(side, maps(side, "a"), {"metadata": {"labels": {"during": str(number)}}})
-                found += await watch.rest()
+                found += [event async for event in watch]
             version = found[-1]["object"]["metadata"]["resourceVersion"]
             await patched(side, maps(side, "a"), {"metadata": {"labels": {"between": str(number)}}})
-        async with watching(side, maps(side), resourceVersion=version, timeoutSeconds="1") as watch:
-            found += await watch.rest()
+        async with side.watch(maps(side), resourceVersion=version, timeoutSeconds="1") as watch:
+            found += [event async for event in watch]
         return list(map(brief, found))
 
     seen = await bare.same(observe)
@@ -83,12 +163,6 @@ _CASES: Final[Cases] = {
         delete("configmaps/a"),
         events("configmaps", since=0, labelSelector="app=x", shows={"0.type": "ADDED", "1.type": "DELETED"}),
     ],
-    "a change of a node's status is a change like any other": [
-        post("nodes", {"metadata": {"name": "${ns}"}, "status": {"capacity": {"cpu": "8"}}}),
-        merge("nodes/${ns}/status", {"status": {"capacity": {"aliyun.com/gpu-mem": "8"}}}),
-        delete("nodes/${ns}"),
-        events("nodes", since=0, fieldSelector="metadata.name=${ns}", shows={"1.type": "DELETED"}),
-    ],
 }
 
 
@@ -105,8 +179,8 @@ async def test_a_watch_ends_in_time(bare: Both) -> None:
 
     async def observe(side: Side) -> Any:
         start = time.monotonic()
-        async with watching(side, maps(side), timeoutSeconds=str(_SECONDS)) as watch:
-            events = await watch.rest()
+        async with side.watch(maps(side), timeoutSeconds=str(_SECONDS)) as watch:
+            events = [event async for event in watch]
         return [events, time.monotonic() - start >= _SECONDS - 0.5]
 
     assert await bare.same(observe) == [[], True]
@@ -120,10 +194,10 @@ async def test_initial_events(bare: Both) -> None:
         for name in "ab":
             await made(side, maps(side), config_map(name))
         version = await version_of_list(side)
-        async with watching(side, maps(side), **_INITIAL) as watch:
-            added, mark = await watch.take(2), await watch.next()
+        async with side.watch(maps(side), **_INITIAL) as watch:
+            added, mark = [await anext(watch), await anext(watch)], await anext(watch)
             await made(side, maps(side), config_map("c"))
-            later = await watch.next()
+            later = await anext(watch)
         reached = int(mark["object"]["metadata"]["resourceVersion"]) >= int(version)
         return [sorted(map(brief, added)), mark, reached, brief(later)]
 
@@ -137,43 +211,20 @@ async def test_initial_events(bare: Both) -> None:
     assert later[:2] == ["ADDED", "c"]
 
 
-@pytest.mark.promise("API-004")
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"sendInitialEvents": "true"},
-        {"resourceVersionMatch": "NotOlderThan"},
-        {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"},
-        {"fieldSelector": "spec.unknown=x"},
-        {"labelSelector": "a in"},
-    ],
-)
-async def test_parameters_of_a_watch(bare: Both, params: dict[str, str]) -> None:
-    """422 for options that contradict each other, 400 for selectors that cannot be read."""
-
-    async def observe(side: Side) -> Any:
-        answer = await side.call("GET", maps(side), params={"watch": "1", "timeoutSeconds": "1", **params})
-        if answer.code == 200:
-            return [200, str(answer.body).count('"ADDED"'), str(answer.body).count('"BOOKMARK"') > 0]
-        return short(answer)
-
-    await bare.same(observe)
-
-
 @pytest.mark.promise("API-002", "G1-04")
 async def test_a_bookmark_says_how_far_a_watch_has_come(bare: Both) -> None:
     """A bookmark comes only if it is asked for, and has a version and nothing else; a watch goes on from there."""
 
     async def observe(side: Side) -> Any:
-        async with watching(side, maps(side), **_INITIAL, timeoutSeconds="4") as watch:
-            mark = await watch.next()
+        async with side.watch(maps(side), **_INITIAL, timeoutSeconds="4") as watch:
+            mark = await anext(watch)
             await made(side, pods(side), pod("unrelated"))
-            rest = await watch.rest()
+            rest = [event async for event in watch]
         marks = [mark, *(each for each in rest if each["type"] == "BOOKMARK")]
         params = {"resourceVersion": marks[-1]["object"]["metadata"]["resourceVersion"], "timeoutSeconds": "1"}
-        async with watching(side, maps(side), **params) as watch:
+        async with side.watch(maps(side), **params) as watch:
             await made(side, maps(side), config_map("later"))
-            after = await watch.rest()
+            after = [event async for event in watch]
         kinds = [sorted(each["object"]) for each in marks[:1]]
         return [kinds, {each["object"]["kind"] for each in marks} == {"ConfigMap"}, list(map(brief, after))]
 
@@ -193,15 +244,13 @@ async def test_a_version_that_is_forgotten(bare: Both) -> None:
         first = await made(side, path, {"metadata": {"name": "e0"}, "involvedObject": about})
         for name in ("e1", "e2"):
             await made(side, path, {"metadata": {"name": name}, "involvedObject": about})
-        await side.compact()
-        async with watching(
-            side, path, resourceVersion=first["metadata"]["resourceVersion"], timeoutSeconds="5"
-        ) as watch:
-            events = await watch.rest()
+        await side.cluster.compact()
+        async with side.watch(path, resourceVersion=first["metadata"]["resourceVersion"], timeoutSeconds="5") as watch:
+            events = [event async for event in watch]
         version = (await got(side, path))["metadata"]["resourceVersion"]
-        async with watching(side, path, resourceVersion=version, timeoutSeconds="5") as watch:
+        async with side.watch(path, resourceVersion=version, timeoutSeconds="5") as watch:
             await made(side, path, {"metadata": {"name": "e3"}, "involvedObject": about})
-            return [events, brief(await watch.next())]
+            return [events, brief(await anext(watch))]
 
     events, after = await bare.same(observe)
     assert [(each["type"], each["object"]["code"], each["object"]["reason"]) for each in events] == [
