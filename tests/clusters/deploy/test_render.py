@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from clusters.deploy.render import (
-    BASE,
-    DEVICE_PLUGIN_IMAGE,
-    EXTENDER_IMAGE,
     OVERLAY_KIND,
     containers_of,
     name_of_image,
@@ -56,17 +53,6 @@ def test_an_image_that_nothing_runs_is_an_error() -> None:
             [{"spec": {"template": {"spec": {"containers": [{"image": "gpushare/extender"}]}}}}],
             {"gpushare/extendre": "x"},
         )
-
-
-async def test_a_site_has_its_images_and_components(kubectl: Path) -> None:
-    """From anywhere on the machine: kustomize itself takes relative paths only."""
-    wanted = {EXTENDER_IMAGE: "r.example:5000/e:1", DEVICE_PLUGIN_IMAGE: "r.example:5000/d:1"}
-    objects = await render(kubectl, BASE, images=wanted, components=("usage", "metrics"))
-
-    containers = [container for item in objects for container in containers_of(item)]
-    assert sorted(container["image"] for container in containers) == sorted(wanted.values())
-    plugin = next(container for container in containers if container["name"] == "gpushare")
-    assert plugin["args"][-2:] == ["--metrics-address=$(HOST_IP):12347", "--usage"]
 
 
 async def test_what_kubectl_says_is_the_error(kubectl: Path, tmp_path: Path) -> None:
