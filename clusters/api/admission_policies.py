@@ -81,6 +81,18 @@ async def install(api: ApiClient, manifests: Sequence[dict[str, Any]], probe: Ma
     return not missing
 
 
+async def remove(api: ApiClient, manifests: Sequence[dict[str, Any]], probe: Mapping[str, str]) -> None:
+    """Delete what ``install`` created, and wait until a mutating policy acts no longer. Raises ApiError."""
+    for manifest in reversed(manifests):
+        await api.delete(resource_of(manifest), manifest["metadata"]["name"])
+    if probe:
+        await eventually(
+            lambda: _limits_after(api, probe["asks"]),
+            lambda limits: probe["asks"] in limits and probe["gets"] not in limits,
+            f"a pod that asks for {probe['asks']} gets no {probe['gets']}",
+        )
+
+
 async def _create(api: ApiClient, manifest: dict[str, Any]) -> bool:
     """Create one; False if there is no such kind. Raises ApiError."""
     try:
