@@ -60,9 +60,3 @@ def test_replaced_or_never_written_copy_stays(tmp_path: Path) -> None:
     unused.remove()
 
     assert "127.0.0.1:2" in out.read_text()
-
-
-def test_a_copy_needs_its_folder(tmp_path: Path) -> None:
-    """Known before a cluster is started."""
-    with pytest.raises(ClusterError, match="no folder"):
-        Copy(tmp_path / "missing" / "out")

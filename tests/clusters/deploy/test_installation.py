@@ -1,4 +1,4 @@
-"""A real API server takes what kubectl and helm install, over what was there before, and removing it leaves nothing."""
+"""A real API server takes what kubectl applies, over what was there before, and removing it leaves nothing."""
 
 from __future__ import annotations
 
