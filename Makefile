@@ -147,7 +147,6 @@ mutants: $(READY) #+ Change the cores in small ways, and expect a unit test to f
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 generate: $(SITE) #+ Regenerate the gRPC stubs, the chart's templates, docs/reference.md and docs/compatibility.md, and build the pages in build/site; fails for a broken link
-	@$(BIN)/python -m gpushare.deviceplugin.proto.generate
 	@$(BIN)/python -m clusters.kubelet.proto.generate
 	@$(BIN)/python -m clusters.deploy.chart_templates
 	@$(BIN)/python docs/reference_page.py

@@ -28,7 +28,6 @@ _FIRST: Final = (
     "e2e/onsite/",
     "e2e/scenarios/test_upgrade.py",
     "tests/clusters/deploy/",
-    "tests/clusters/kind/offline/node_image/",
     "tests/clusters/controlplane/",
     "e2e/migration/",
     "tests/load/",

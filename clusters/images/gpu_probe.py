@@ -3,8 +3,8 @@
 It has no imports but the standard library's and runs on Python 3.6, because the text must run in any image with Python and glibc.
 nvidia-smi alone proves little: it works without ``/dev/nvidia-uvm``, and no CUDA program does. So memory is taken and used.
 
-    look [--seconds S]                                NVML, nvidia-smi, variables and device files, each with its own error
-    allocate --mib N --seconds S [--expect-cards N]   memory of the first card through libcuda.so.1, held for S seconds
+    look [--seconds S]               NVML, nvidia-smi, variables and device files, each with its own error
+    allocate --mib N --seconds S     memory of the one card through libcuda.so.1, held for S seconds
 
 Each line of output is a JSON object: ``part`` for look, ``step`` and ``ok`` for allocate. Exit codes: 0 all right, 2 wrong call,
 3 a step failed. SIGTERM gives the memory back and ends it with 0.
@@ -247,14 +247,14 @@ def check_chunks(cuda: Cuda, taken: Chunks) -> None:
                 raise CallError(call="cuMemcpyDtoH_v2", text=f"chunk {number} holds other bytes than were written")
 
 
-def find_card(cuda: Cuda, expected: int) -> ctypes.c_int:
-    """The first card, after the count was found right."""
+def find_card(cuda: Cuda) -> ctypes.c_int:
+    """The card, after it was found to be the only one."""
     with step("count") as facts:
         count = ctypes.c_int()
         cuda.call("cuDeviceGetCount", ctypes.byref(count))
         facts["cards"] = count.value
-        if count.value != expected:
-            raise CallError(call="cuDeviceGetCount", cards=count.value, text=f"{count.value} cards, not {expected}")
+        if count.value != 1:
+            raise CallError(call="cuDeviceGetCount", cards=count.value, text=f"{count.value} cards, not 1")
     with step("card") as facts:
         device, total = ctypes.c_int(), ctypes.c_size_t()
         cuda.call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(0))
@@ -291,7 +291,7 @@ def allocate(options: argparse.Namespace) -> int:
             cuda = Cuda()
         with step("initialize"):
             initialize(cuda)
-        device, context = find_card(cuda, options.expect_cards), ctypes.c_void_p()
+        device, context = find_card(cuda), ctypes.c_void_p()
         with step("context"):
             cuda.call("cuCtxCreate_v2", ctypes.byref(context), ctypes.c_uint(0), device)
         try:
@@ -322,7 +322,6 @@ def arguments() -> argparse.Namespace:
     takes = verbs.add_parser("allocate", help="take, prove and hold memory of the first card through CUDA")
     takes.add_argument("--mib", type=int, required=True, metavar="N")
     takes.add_argument("--seconds", type=float, required=True, metavar="S")
-    takes.add_argument("--expect-cards", type=int, default=1, metavar="N")
     options = parser.parse_args()
     if options.verb == "allocate" and (options.mib < 1 or options.seconds < 0):
         takes.error("--mib goes from 1 on, --seconds from 0 on")

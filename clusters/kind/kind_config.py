@@ -104,62 +104,41 @@ def write_config(
     specification: str,
     scheduler: str,
 ) -> Path:
-    """Write the configuration file of a cluster into the run's folder, and those that it hands to the nodes.
+    """Write the configuration of ``kind create cluster`` into the run's folder, and the files that it hands to the nodes.
 
-    ``scheduler`` is the text of the KubeSchedulerConfiguration; "" leaves kube-scheduler as kubeadm installs it.
+    One control plane, these workers, the API on loopback alone. ``images`` is a folder of archives of images, ``logs`` one for the
+    logs of the pods on the control plane. ``scheduler`` is the text of the KubeSchedulerConfiguration; "" leaves kube-scheduler as
+    kubeadm installs it.
     """
     (folder / _NO_CARDS).mkdir()
     logs.mkdir(parents=True)
+    (folder / _SPECIFICATION).write_text(specification)
+    on_every_node = [mount(images, HANDED_IN), mount(folder / _SPECIFICATION, SPECIFICATION)]
+    # All kubelets share the configuration of the control plane's.
+    patches = [yaml.safe_dump(one, sort_keys=False) for one in (_KUBELET, _PROGRAMS)]
+    mounts = [
+        *on_every_node,
+        {"hostPath": str(folder / _NO_CARDS), "containerPath": CARDS},
+        {"hostPath": str(logs), "containerPath": LOGS},
+    ]
     if scheduler:
         (folder / _SCHEDULER).write_text(scheduler)
-    (folder / _SPECIFICATION).write_text(specification)
-    path = folder / "kind.yaml"
-    config = cluster_config(folder, cluster, image, workers, images, logs, has_scheduler=bool(scheduler))
-    path.write_text(yaml.safe_dump(config, sort_keys=False))
-    return path
-
-
-def cluster_config(
-    folder: Path,
-    cluster: str,
-    image: str,
-    workers: Sequence[Worker],
-    images: Path,
-    logs: Path,
-    *,
-    has_scheduler: bool = True,
-) -> dict[str, Any]:
-    """The configuration of ``kind create cluster``: one control plane, these workers, the API on loopback alone.
-
-    ``images`` is a folder of archives of images, ``logs`` one for the logs of the pods on the control plane. Kube-scheduler reads a
-    file of the run's folder if ``has_scheduler``.
-    """
-    on_every_node = [mount(images, HANDED_IN), mount(folder / _SPECIFICATION, SPECIFICATION)]
-    return {
+        mounts.append(mount(folder / _SCHEDULER, SCHEDULER_CONFIG))
+        patches.insert(0, render.SCHEDULER_PATCH.read_text())
+    config = {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "name": cluster,
         "networking": {"apiServerAddress": "127.0.0.1", "ipFamily": "ipv4"},
         "containerdConfigPatches": [CONTAINERD_PATCH],
         "nodes": [
-            {
-                "role": "control-plane",
-                "image": image,
-                "extraMounts": [
-                    *on_every_node,
-                    *([mount(folder / _SCHEDULER, SCHEDULER_CONFIG)] if has_scheduler else []),
-                    {"hostPath": str(folder / _NO_CARDS), "containerPath": CARDS},
-                    {"hostPath": str(logs), "containerPath": LOGS},
-                ],
-                # All kubelets share the configuration of this one.
-                "kubeadmConfigPatches": [
-                    *([render.SCHEDULER_PATCH.read_text()] if has_scheduler else []),
-                    *(yaml.safe_dump(one, sort_keys=False) for one in (_KUBELET, _PROGRAMS)),
-                ],
-            },
+            {"role": "control-plane", "image": image, "extraMounts": mounts, "kubeadmConfigPatches": patches},
             *(_worker(image, worker, on_every_node) for worker in workers),
         ],
     }
+    path = folder / "kind.yaml"
+    path.write_text(yaml.safe_dump(config, sort_keys=False))
+    return path
 
 
 def _worker(image: str, worker: Worker, on_every_node: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

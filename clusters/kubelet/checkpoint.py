@@ -57,21 +57,20 @@ def write(folder: Path, book: DeviceBook) -> None:
     temporary.replace(folder / FILE_NAME)
 
 
-def restore(folder: Path, book: DeviceBook) -> bool:
-    """Fill an empty book from the file; False if there is none.
+def restore(folder: Path, book: DeviceBook) -> None:
+    """Fill an empty book from the file, if there is one.
 
     Its resources come back without devices: they count 0 until their plugin registers again. Raises CheckpointError.
     """
     try:
         content = (folder / FILE_NAME).read_bytes()
     except FileNotFoundError:
-        return False
+        return
     allocations, resources = decode(content)
     for resource in resources:
         book.expect(resource)
     for allocation in allocations:
         book.store(allocation)
-    return True
 
 
 def _entry(allocation: Allocation) -> dict[str, Any]:

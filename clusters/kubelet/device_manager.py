@@ -49,13 +49,9 @@ class DeviceManager:
         # Its namespace and name.
         self._admitted_name = ""
 
-    def start(self) -> bool:
-        """Read the checkpoint into a new book; False if the folder is empty, by which a kubelet knows a new machine.
-
-        Of the files any counts, an old socket too: with the checkpoint alone gone the machine is no new one.
-        """
+    def start(self) -> None:
+        """Read the checkpoint into a new book."""
         self.book = DeviceBook()
-        is_known_machine = any(not path.name.startswith(".") for path in self._folder.glob("*"))
         try:
             checkpoint.restore(self._folder, self.book)
         except checkpoint.CheckpointError as error:
@@ -63,7 +59,6 @@ class DeviceManager:
         for resource in self.book.resources():
             self._endpoints[resource] = None
             self._begin_grace(resource)
-        return is_known_machine
 
     async def stop(self) -> None:
         """Drop all plugins; allocations stay in the checkpoint."""

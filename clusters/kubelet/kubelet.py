@@ -32,9 +32,6 @@ _LOG = logging.getLogger(__name__)
 
 # The gate ResourceHealthStatus is on by default from this minor of Kubernetes 1 on.
 _DEVICE_HEALTH_SINCE: Final = 36
-# It makes its socket before it takes over the Node, and so finds its folder never empty, since (read in 1.36.3; 1.30.14 does it
-# the other way round, and what lies between was not looked at).
-_SERVES_FIRST_SINCE: Final = 36
 # After one of our own loops failed, in seconds.
 _PAUSE_SECONDS: Final = 1.0
 
@@ -121,9 +118,9 @@ class Kubelet:
         for stop in (logs.stop, devices.stop, pods.stop):
             self._parts.push_async_callback(stop)
         try:
-            is_new_machine = not devices.start() and self.machine.minor < _SERVES_FIRST_SINCE
+            devices.start()
             self.log_port = await logs.start()
-            await node.register(self.log_port, is_new_machine)
+            await node.register(self.log_port)
             await self._parts.enter_async_context(serving(self.pod_resources_socket.parent, lister.add_to))
             await self._parts.enter_async_context(serving(self.plugin_folder, plugins.add_to))
             (self.plugin_folder / HINT_NAME).touch()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from clusters.amounts import amount_of, is_extended_resource
+from clusters.amounts import amount_of
 from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError
 from clusters.api.connection import TransportError
 from clusters.api.resources import LEASES, NODES
@@ -76,16 +76,16 @@ class NodeStatus:
         """Devices changed: report soon."""
         self._changed.set()
 
-    async def register(self, log_port: int, is_new_machine: bool) -> None:
+    async def register(self, log_port: int) -> None:
         """Create the object or take over the existing one; ``log_port`` is that of the log endpoint.
 
-        On a new machine (an empty folder of plugins) every extended resource of an old object is set to 0 first: the devices and
-        amounts that it shows belonged to the machine before.
+        A kubelet of 1.30.14 first sets every extended resource of an old object to 0 if its folder of plugins is empty; one of
+        1.36.3, and this one, never finds it empty.
         """
         self._port = log_port
         while True:
             try:
-                await self._register(is_new_machine)
+                await self._register()
                 return
             except (TransportError, ApiError) as error:
                 if isinstance(error, ApiError) and error.code < 500:
@@ -93,7 +93,7 @@ class NodeStatus:
                 _LOG.warning("no answer, trying again node=%s error=%r", self._machine.name, error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _register(self, is_new_machine: bool) -> None:
+    async def _register(self) -> None:
         capacity, allocatable = resources_of(self._machine, self._counts(), {})
         metadata = {
             "name": self._machine.name,
@@ -112,8 +112,6 @@ class NodeStatus:
             is_due = True
             kept = {"metadata": {"labels": self._machine.plain_labels, "annotations": _ANNOTATIONS}}
             self._seen = await self._client.patch(NODES, self._machine.name, kept)
-            if is_new_machine:
-                await self._zero((self._seen.get("status") or {}).get("capacity") or {})
         await self._report(is_due)
 
     async def follow(self) -> None:
@@ -164,12 +162,6 @@ class NodeStatus:
             if self._seen is not None and self._seen["metadata"]["uid"] == written["metadata"]["uid"]:
                 self._seen = written
         self._told([resource for resource, count in counts.items() if not count.capacity])
-
-    async def _zero(self, capacity: Mapping[str, str]) -> None:
-        zeros = {name: "0" for name in capacity if is_extended_resource(name)}
-        if zeros:
-            body = {"status": {"capacity": zeros, "allocatable": zeros}}
-            self._seen = await self._client.patch(NODES, self._machine.name, body, subresource="status")
 
     def _facts(self) -> dict[str, Any]:
         return {

@@ -11,18 +11,18 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import parse_qs, unquote
+
+import msgspec
 
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.runtime import Line, Run
 from clusters.processes.http_server import HttpServer
 
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
-_FALSE: Final = ("", "0", "false")
 _NANOSECONDS: Final = 1_000_000_000
 _NEEDS_A_PROCESS: Final = ("exec", "attach", "portForward", "run")
 
@@ -78,10 +78,9 @@ class LogEndpoint:
 
     async def _log(self, path: list[str], query: Mapping[str, str], receive: Receive, send: Send) -> None:
         try:
-            options = options_of(query, self._clock())
+            # An API server has read it before.
+            options = msgspec.convert(query, LogOptions, strict=False)
             run = self._source.container_log(path[0], path[1], path[2], options.previous)
-        except QueryError as error:
-            await _send(send, error.status, str(error))
         except LookupError as error:
             await _send(send, 404, str(error.args[0]))
         except ValueError as error:
@@ -95,11 +94,11 @@ class LogEndpoint:
 
     async def _pieces(self, run: Run, options: LogOptions, receive: Receive) -> AsyncGenerator[bytes, None]:
         """The log so far, and what comes as long as it is followed: until container, reader or this endpoint end."""
-        left = options.limit
+        left, since = options.limit_bytes, options.since(self._clock())
         position = options.first(run.log)
         async with _either(_is_gone(receive), self._stopping.wait()) as over:
             while True:
-                piece = options.text(run.log[position:])[:left]
+                piece = options.text(run.log[position:], since)[:left]
                 position = len(run.log)
                 left = None if left is None else left - len(piece)
                 # Sent even if it is empty: a client that follows sees immediately that the log is there.
@@ -136,17 +135,8 @@ async def _send(send: Send, status: int, body: str, content_type: str = _TEXT) -
     await send({"type": "http.response.body", "body": content})
 
 
-class QueryError(ValueError):
-    """The query makes no sense; ``status`` is the HTTP status to answer with."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    """The query of a log, with the names of PodLogOptions in the API; times are Unix seconds.
+class LogOptions(msgspec.Struct, frozen=True, rename="camel"):
+    """The query of a log, with the names of PodLogOptions in the API.
 
     The last lines are counted first, then those before the time are left out.
     """
@@ -154,38 +144,27 @@ class LogOptions:
     follow: bool = False
     previous: bool = False
     timestamps: bool = False
-    tail: int | None = None
-    since: float | None = None
-    limit: int | None = None
+    tail_lines: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    since_seconds: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    since_time: datetime | None = None
+    limit_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
     """Bytes after which nothing more comes."""
+
+    def since(self, now: float) -> float:
+        """The Unix second from which lines are shown."""
+        if self.since_seconds is not None:
+            return now - self.since_seconds
+        return self.since_time.timestamp() if self.since_time is not None else 0.0
 
     def first(self, lines: Sequence[Line]) -> int:
         """The index of the first line to show."""
-        return 0 if self.tail is None else max(len(lines) - self.tail, 0)
+        return 0 if self.tail_lines is None else max(len(lines) - self.tail_lines, 0)
 
-    def text(self, lines: Sequence[Line]) -> bytes:
+    def text(self, lines: Sequence[Line], since: float) -> bytes:
         """The lines as they are sent."""
-        shown = [line for line in lines if self.since is None or line.time >= self.since]
+        shown = [line for line in lines if line.time >= since]
         stamps = [f"{nanoseconds(line.time)} " if self.timestamps else "" for line in shown]
         return "".join(f"{stamp}{line.text}\n" for stamp, line in zip(stamps, shown, strict=True)).encode()
-
-
-def options_of(query: Mapping[str, str], now: float) -> LogOptions:
-    """Read a query. Raises QueryError: 400 for what is no number or time, 422 for one that cannot be meant."""
-    tail = _number(query, "tailLines", 0)
-    limit = _number(query, "limitBytes", 1)
-    seconds = _number(query, "sinceSeconds", 1)
-    since = _time(query.get("sinceTime", ""))
-    if since is not None and seconds is not None:
-        raise QueryError(422, "at most one of sinceTime and sinceSeconds may be given")
-    return LogOptions(
-        follow=_flag(query, "follow"),
-        previous=_flag(query, "previous"),
-        timestamps=_flag(query, "timestamps"),
-        tail=tail,
-        since=since if seconds is None else now - seconds,
-        limit=limit,
-    )
 
 
 def nanoseconds(seconds: float) -> str:
@@ -193,29 +172,3 @@ def nanoseconds(seconds: float) -> str:
     whole = int(seconds)
     rest = int((seconds - whole) * _NANOSECONDS)
     return f"{datetime.fromtimestamp(whole, UTC).strftime('%Y-%m-%dT%H:%M:%S')}.{rest:09}Z"
-
-
-def _flag(query: Mapping[str, str], name: str) -> bool:
-    return query.get(name, "").lower() not in _FALSE
-
-
-def _number(query: Mapping[str, str], name: str, least: int) -> int | None:
-    text = query.get(name, "")
-    if not text:
-        return None
-    try:
-        number = int(text)
-    except ValueError as error:
-        raise QueryError(400, f"{name}={text!r} is not a whole number") from error
-    if number < least:
-        raise QueryError(422, f"{name}={number} is below {least}")
-    return number
-
-
-def _time(text: str) -> float | None:
-    if not text:
-        return None
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError as error:
-        raise QueryError(400, f"sinceTime={text!r} is not a time such as 2026-01-31T12:00:00Z") from error

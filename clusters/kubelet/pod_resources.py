@@ -57,15 +57,8 @@ class PodResources(pb_grpc.PodResourcesListerServicer):
         self._limit = RateLimit(clock)
 
     def add_to(self, server: grpc.aio.Server) -> None:
-        """Answer there. v1alpha1 has List alone, and of v1's messages only pods, containers, and the ids of each."""
+        """Answer there."""
         pb_grpc.add_PodResourcesListerServicer_to_server(self, server)
-        older = grpc.unary_unary_rpc_method_handler(
-            self.List,
-            request_deserializer=pb.ListPodResourcesRequest.FromString,
-            response_serializer=pb.ListPodResourcesResponse.SerializeToString,
-        )
-        handler = grpc.method_handlers_generic_handler("v1alpha1.PodResourcesLister", {"List": older})
-        server.add_generic_rpc_handlers((handler,))
 
     async def List(  # noqa: N802  # gRPC's name
         self, request: pb.ListPodResourcesRequest, context: Context

@@ -21,6 +21,7 @@ from clusters.api.waiting import eventually
 from clusters.kind.kind_cluster import KindCluster
 from clusters.kind.sweeping import LABEL, folder_of_runs, sweep_all
 from clusters.provider import Cluster
+from clusters.providers import Choices
 from e2e import commands
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +94,22 @@ async def test_nodes_publish_ports_on_loopback_only(docker_environment: dict[str
     assert published[cluster.workers.control_plane] == [("6443/tcp", "127.0.0.1")]
     assert [name for name in cluster.workers.names() if published[name]] == []
     assert cluster.extender_url().startswith("http://127.0.0.1:")
+
+
+@pytest.mark.usefixtures("docker_environment")
+async def test_a_nodes_kernel_settings_are_not_the_hosts(choices: Choices, cluster: Cluster) -> None:
+    """A kernel setting that is written in a node of our image stays in that node."""
+    assert isinstance(cluster, KindCluster)
+    if choices.node_image:
+        pytest.skip("nodes of another image change this machine's settings")
+    setting = Path("/proc/sys/kernel/panic")
+    before = setting.read_text()
+    node = cluster.workers.container(cluster.workers.names()[0])
+    seen = await node.execute("sh", "-c", f"echo 77 >{setting}; cat {setting}")
+    after = setting.read_text()
+    await node.execute("sh", "-c", f"echo {before.strip()} >{setting}")
+
+    assert (seen, after) == ("77\n", before)
 
 
 async def test_a_killed_run_leaves_only_what_the_next_removes(

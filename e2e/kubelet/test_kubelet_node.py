@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from clusters.api.api_client import ApiError, Object
+from clusters.api.api_client import Object
 from clusters.api.connection import Connection
 from clusters.api.resources import LEASES, NODES, PODS
 from clusters.api.waiting import eventually
 from clusters.kubelet.timings import Timings
 from clusters.provider import Cluster
 from e2e.kubelet.node_under_test import NodeUnderTest
-from e2e.kubelet.sample_plugin import SamplePlugin, healthy
+from e2e.kubelet.sample_plugin import healthy
 
 
 def conditions(node: Object) -> dict[str, str]:
@@ -120,43 +120,6 @@ async def test_a_log_is_followed_until_the_container_ends(stage: NodeUnderTest) 
         seen += [line async for line in lines]
 
     assert seen == [b"begun", b"later", b"last"]
-
-
-@pytest.mark.parametrize(
-    ("query", "code", "text"),
-    [
-        ({"previous": "true"}, 400, 'previous terminated container "main" in pod "p" not found'),
-        ({"container": "other"}, 400, "container other is not valid for pod p"),
-    ],
-)
-async def test_a_log_that_is_not_there_says_why(
-    stage: NodeUnderTest, query: dict[str, str], code: int, text: str
-) -> None:
-    """In the API server's words, or the kubelet's handed through."""
-    await stage.run("p", stage.container())
-
-    with pytest.raises(ApiError, match=text) as refusal:
-        await stage.log("p", **query)
-    assert refusal.value.code == code
-
-
-async def test_a_container_that_waits_has_no_log(stage: NodeUnderTest) -> None:
-    """The kubelet's own words, with the reason why it waits."""
-    plugin = SamplePlugin(healthy(1), pre_start=True)
-    plugin.refusals["PreStartContainer"] = "not yet"
-    await stage.plug(plugin)
-    await stage.counts(1, 1)
-    await stage.create("p", stage.container(devices=1))
-    await eventually(lambda: stage.warnings("p"), bool, "the container waits")
-
-    async def refusal() -> str:
-        try:
-            return await stage.log("p")
-        except ApiError as error:
-            return f"{error.code} {error.message}"
-
-    wanted = '400 container "main" in pod "p" is waiting to start: CreateContainerConfigError'
-    await eventually(refusal, lambda seen: seen == wanted, wanted)
 
 
 @pytest.mark.stand_in_only("a real container has processes")

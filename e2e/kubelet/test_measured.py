@@ -74,22 +74,6 @@ async def test_a_preference_is_obeyed_to_the_letter(stage: NodeUnderTest) -> Non
     assert verbs == ["GetPreferredAllocation", "Allocate"] * 3
 
 
-async def test_an_init_containers_ids_have_to_be_preferred(stage: NodeUnderTest) -> None:
-    """A preference must include an init container's ids, and the plugin is not asked if they are enough."""
-    musts: list[list[str]] = []
-
-    def choose(free: list[str], must: list[str], size: int) -> list[str]:
-        musts.append(must)
-        return must + sorted(set(free) - set(must))[: size - len(must)]
-
-    plugin = await stage.serve(5, prefers=choose)
-    inits = [stage.container("init", 1, command=["true"]), stage.container("again", 1, command=["true"])]
-    await stage.run("p", stage.container("app", 3), initContainers=inits)
-
-    assert musts == [[], ["dev-0"]]
-    assert [set(ids) for ids in plugin.asked("Allocate")] == [{"dev-0"}, {"dev-0"}, {"dev-0", "dev-1", "dev-2"}]
-
-
 @pytest.mark.promise("G3-15")
 async def test_inside_pre_start_the_list_names_the_owner(stage: NodeUnderTest) -> None:
     """List, and Get from 1.34 on, show exactly the container's ids during PreStartContainer, one in each message."""
@@ -110,24 +94,6 @@ async def test_inside_pre_start_the_list_names_the_owner(stage: NodeUnderTest) -
     assert sorted(len(one.device_ids) for one in container.devices) == [1, 1, 1]
     assert {one.resource_name for one in container.devices} == {stage.resource}
     assert [held_by([one]) for one in got] == [{("p", "main"): set(ids)} for _ in got]
-
-
-@pytest.mark.promise("DP-022")
-async def test_the_older_list_names_the_same_devices(stage: NodeUnderTest) -> None:
-    """PodResources v1alpha1 is still served and names the same devices as v1."""
-    await stage.serve(3)
-    await stage.run("p", stage.container("one", 2), stage.container("two", 1))
-
-    async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
-        ask = channel.unary_unary(
-            "/v1alpha1.PodResourcesLister/List",
-            request_serializer=pb.ListPodResourcesRequest.SerializeToString,
-            response_deserializer=pb.ListPodResourcesResponse.FromString,
-        )
-        answer: pb.ListPodResourcesResponse = await ask(pb.ListPodResourcesRequest())
-    older = [pod for pod in answer.pod_resources if pod.namespace == stage.namespace]
-    assert held_by(older) == held_by(await stage.listed())
-    assert {name: len(ids) for (_, name), ids in held_by(older).items()} == {"one": 2, "two": 1}
 
 
 @pytest.mark.promise("DP-022")

@@ -8,43 +8,14 @@ from typing import Any
 
 from clusters.api.resources import EVENTS, PODS
 from clusters.api.waiting import eventually, meanwhile
-from clusters.living_demo import LIVING_NODES, UNHEALTHY_NODE, WAITING_POD, beat, first_pods, live, settle, visitor
+from clusters.living_demo import LIVING_NODES, UNHEALTHY_NODE, WAITING_POD, first_pods, live, settle
 from clusters.provider import load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import load_target
 
-BEATS = [beat(number) for number in range(100)]
 # A visitor stays for four of these, on a slow machine long enough to run.
 _PAUSE_SECONDS = 0.3
 MOST_PODS = len(list(first_pods())) + 4
-
-
-def test_each_visitor_goes_and_few_are_there() -> None:
-    """A visitor comes with each beat, and from the fifth on the oldest goes, so that at most four stay."""
-    there: list[str] = []
-    for one in BEATS:
-        there += [one.comes]
-        if one.goes:
-            there.remove(one.goes)
-        assert len(there) <= 4
-    assert len({one.comes for one in BEATS}) == len(BEATS)
-
-
-def test_a_card_that_becomes_unhealthy_is_well_again_in_time() -> None:
-    """The two alternate, and the first illness is early."""
-    changes = [
-        "unhealthy" if one.becomes_unhealthy else "healthy" for one in BEATS if one.becomes_unhealthy or one.recovers
-    ]
-    assert changes == ["unhealthy", "healthy"] * 10
-    assert any(one.becomes_unhealthy for one in BEATS[:5])
-
-
-def test_visitors_keep_to_their_booking() -> None:
-    """Only the pod that is named for it uses more."""
-    for units in {one.units for one in BEATS}:
-        (container,) = visitor("v", units)["spec"]["containers"]
-        assert int(container["env"][0]["value"]) < units * 1024
-    assert [pod["metadata"]["name"] for pod in first_pods()][-2:] == [WAITING_POD, "greedy"]
 
 
 async def test_a_living_cluster_shows_all_that_it_is_for(tmp_path: Path) -> None:

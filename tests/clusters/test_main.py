@@ -151,30 +151,9 @@ def test_a_call_that_makes_no_sense_says_so(arguments: Sequence[str], code: int,
     assert "Traceback" not in result.stderr
 
 
-def test_users_own_kubeconfig_is_neither_written_nor_removed(tmp_path: Path) -> None:
-    """A user's own kubeconfig stays, because it may hold access to every cluster of that user."""
-    (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: nonsense}]")
-    own = tmp_path / "config"
-    own.write_text("apiVersion: v1\nkind: Config\ncurrent-context: production\n")
-    result = run("up", "--nodes", str(tmp_path / "nodes.yaml"), "--kubeconfig", str(own))
-
-    assert own.read_text().endswith("production\n")
-    assert (result.returncode, str(own) in result.stderr, "Traceback" in result.stderr) == (1, True, False)
-
-
 def test_a_box_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:
     """Every program that was started is ended; the error names the box."""
     (tmp_path / "nodes.yaml").write_text("nodes: [{name: one, box: nonsense}]")
     result = run("up", "--nodes", str(tmp_path / "nodes.yaml"))
 
     assert (result.returncode, "nonsense" in result.stderr, "Traceback" in result.stderr) == (1, True, False)
-
-
-def test_a_broken_snapshot_is_an_error_and_stays(tmp_path: Path) -> None:
-    """A broken snapshot is named in the error and not overwritten."""
-    path = tmp_path / "state"
-    path.write_text("{broken")
-    ended = run("up", "--snapshot", str(path))
-    assert ended.returncode == 1
-    assert str(path) in ended.stderr
-    assert path.read_text() == "{broken"

@@ -123,11 +123,14 @@ async def test_a_plugin_alone_has_a_scheduler_without_extenders() -> None:
 
 
 async def test_a_plugin_of_another_vendor_is_awaited_by_its_resource() -> None:
-    """It writes no number of cards: the cluster is up once its node shows the resource, here one that each kubelet has."""
+    """The cluster is up once its node, here with a name of the greatest length, shows the resource, here one of each kubelet."""
     plugin = Target("another", device_plugin_or_none=Program(("sleep", "60"), resource="cpu"))
-    cluster = make_cluster("embedded", [NodeSpec("one", "t4x1")], plugin, Choices(dict(os.environ)))
+    longest = ".".join(["gpu-" + "a" * 59] * 4)[:253]
+    cluster = make_cluster("embedded", [NodeSpec(longest, "t4x1")], plugin, Choices(dict(os.environ)))
     try:
         async with asyncio.timeout(30):
             await cluster.start()
+        labels = (await cluster.api.get(NODES, longest))["metadata"]["labels"]
+        assert len(labels["kubernetes.io/hostname"]) == 63
     finally:
         await cluster.stop()

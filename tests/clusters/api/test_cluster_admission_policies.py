@@ -35,15 +35,6 @@ def test_the_policies_of_a_target_are_those_of_the_base() -> None:
     assert (dict(ids.policy_probe), list(slots.policy_probe)) == ({}, ["asks", "gets"])
 
 
-def test_the_slots_target_differs_in_what_makes_it_one() -> None:
-    """The slots target has the same programs and rights as the default one, but its plugin runs with ``--mode slots``."""
-    ids, slots = load_target("gpushare"), load_target("gpushare-slots")
-
-    assert (slots.extender, slots.inspect, slots.roles) == (ids.extender, ids.inspect, ids.roles)
-    assert [word for word in slots.device_plugin.argv if word not in ids.device_plugin.argv] == ["--mode", "slots"]
-    assert slots.device_plugin.resource == "aliyun.com/gpu-slot"
-
-
 def test_missing_policy_is_an_error_that_names_the_target(tmp_path: Path) -> None:
     """The file is at fault, not the program that runs into it."""
     text = (FOLDER / "gpushare-slots.yaml").read_text().replace("gpu-slot-policy.yaml", "none.yaml")

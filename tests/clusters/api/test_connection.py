@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clusters.api import kubeconfig_file
-from clusters.api.connection import Connection, TransportError, decoded
+from clusters.api.connection import Connection, TransportError
 from tests.servers import serve
 
 
@@ -45,25 +45,6 @@ class Recorder:
     def shown(self) -> list[bytes | None]:
         """The credentials of each request."""
         return [one["headers"].get(b"authorization") for one in self.asked]
-
-
-async def test_lines_end_at_line_feeds_alone() -> None:
-    """Wherever the pieces were cut; what no line feed ended is no line."""
-    server = Recorder(pieces=[b"on", b"e\ntwo\r", "\u2028still two\nhalf".encode()])
-    async with serve(server) as url, Connection(url) as http, http.stream("GET", "/") as stream:
-        seen = [line async for line in stream.lines()]
-
-    assert seen == [b"one", "two\r\u2028still two".encode()]
-
-
-@pytest.mark.parametrize("levels", [0, 60, 5_000])
-def test_deep_values_of_an_object_hide_no_other(levels: int) -> None:
-    """An author may nest managed fields thousands of levels deep; the rest of the list is read as ever."""
-    deep = '{"f:\\"{[a":' * levels + "{}" + "}" * levels
-    text = f'{{"items": [{{"deep": {deep}, "name": "a]"}}, {{"name": "b"}}]}}'.encode()
-
-    first, second = decoded(text)["items"]
-    assert (first["name"], second) == ("a]", {"name": "b"})
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", b"nonsense\r\n\r\n"])

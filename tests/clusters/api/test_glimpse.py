@@ -32,14 +32,6 @@ def test_an_object_is_one_line_of_what_matters() -> None:
     assert glimpse({"metadata": {"name": "bare"}}) == "bare: no status"
 
 
-def test_many_objects_are_counted() -> None:
-    """The first ones are shown."""
-    text = glimpse([POD] * 12)
-
-    assert text.count("ns/p: Failed") == 10
-    assert text.endswith("; and 2 more")
-
-
 async def test_a_wait_that_fails_shows_its_cause_first() -> None:
     """The error of a wait for a pod is a few hundred characters, however large the pod is."""
 

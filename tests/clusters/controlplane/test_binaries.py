@@ -30,13 +30,6 @@ def cached(root: Path, minor: str) -> dict[str, str]:
     return environment
 
 
-def test_the_newest_minor_comes_first_and_an_older_one_is_there() -> None:
-    """Three minors back at least, compared as numbers."""
-    newest, oldest = (int(minor.partition(".")[2]) for minor in (minors()[0], minors()[-1]))
-
-    assert newest - oldest >= 3
-
-
 @pytest.mark.parametrize("minor", minors())
 def test_each_module_pins_a_release_of_its_minor(minor: str) -> None:
     """Each module pins a Kubernetes release of its minor, staging modules of the same release, and an etcd of version 3."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import ETCD, KUBERNETES_PROGRAMS, locate, minors, modules
+from clusters.controlplane.binaries import minors, modules
 from clusters.controlplane.build import ensure
 from clusters.provider import ClusterError
 from tests.servers import until
@@ -52,21 +52,6 @@ def calls(environment: dict[str, str]) -> list[str]:
     """The arguments of Go's calls."""
     path = Path(environment["GO_CALLS"])
     return path.read_text().splitlines() if path.exists() else []
-
-
-def test_everything_is_built_and_then_nothing(environment: dict[str, str]) -> None:
-    """The programs are built with the version that clients read, with a line for each step; a second call does not run Go."""
-    out, version = io.StringIO(), modules(NEWEST)[0].version
-    ensure(NEWEST, environment, None, out)
-    first = calls(environment)
-    ensure(NEWEST, environment, None, io.StringIO())
-
-    assert sorted(locate(NEWEST, environment).paths) == sorted([*KUBERNETES_PROGRAMS, ETCD])
-    assert [call.split()[0] for call in first] == ["list", "build", "list", "build"]
-    assert calls(environment) == first
-    assert f"-X k8s.io/component-base/version.gitVersion={version}" in first[1]
-    assert f"building kubernetes {version}" in out.getvalue()
-    assert "built kubernetes" in out.getvalue()
 
 
 def test_only_what_is_missing_is_built(environment: dict[str, str], tmp_path: Path) -> None:
@@ -128,16 +113,6 @@ async def test_an_interrupted_build_ends_go_and_leaves_nothing_half(environment:
     assert said.splitlines()[-1] == "control-plane: interrupted"
     assert "Traceback" not in said
     assert [path for path in cache.iterdir() if path.name.startswith(".building")] == []
-
-
-def test_what_a_killed_build_left_is_removed_by_the_next(environment: dict[str, str]) -> None:
-    """Hundreds of megabytes in an unexpected place."""
-    left = Path(environment["GPUSHARE_CACHE"]) / "control-plane" / ".building-left"
-    left.mkdir(parents=True)
-    (left / "kube-apiserver").touch()
-    ensure(NEWEST, environment, None, io.StringIO())
-
-    assert not left.exists()
 
 
 def test_unwritable_cache_is_an_error_with_the_remedy(environment: dict[str, str], tmp_path: Path) -> None:

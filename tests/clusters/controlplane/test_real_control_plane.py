@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,31 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.api_client import ApiClient
 from clusters.api.connection import TransportError
 from clusters.api.resources import NODES
-from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.processes.scratch import scratch_folder
 
 pytestmark = pytest.mark.thorough("each test starts a control plane of its own")
-
-HARNESS = """
-import asyncio, os, sys
-from clusters.controlplane.binaries import locate, minors
-from clusters.controlplane.real_control_plane import RealControlPlane
-from clusters.processes.scratch import scratch_folder
-
-async def main():
-    with scratch_folder() as folder:
-        plane = RealControlPlane(locate(minors()[0], dict(os.environ)), folder, dict(os.environ))
-        await plane.start(controllers=False)
-        print(folder, flush=True)
-        await asyncio.Event().wait()
-
-asyncio.run(main())
-"""
 
 
 @asynccontextmanager
@@ -52,19 +32,6 @@ async def running(binaries: Binaries, *, controllers: bool = False) -> AsyncIter
             yield plane
         finally:
             await plane.stop()
-
-
-def programs_in(folder: Path) -> list[str]:
-    """The command lines of processes that name the folder, without the shell that will remove it."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            text = path.read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if str(folder) in text and not text.startswith("/bin/sh"):
-            found.append(text)
-    return found
 
 
 async def test_two_at_once_are_strangers(binaries: Binaries) -> None:
@@ -102,34 +69,6 @@ async def test_settings_of_another_etcd_do_not_reach_ours(binaries: Binaries) ->
             await plane.stop()
 
         assert "/nowhere" not in plane.log("etcd")
-
-
-async def test_a_kubelet_is_its_node_and_no_other(binaries: Binaries) -> None:
-    """The Node authorizer takes our kubelets for kubelets."""
-    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a1"}}
-    async with running(binaries) as plane, ApiClient.from_kubeconfig(plane.kubelet_kubeconfig("a1")) as kubelet:
-        await kubelet.create(node)
-        with pytest.raises(ApiError) as refused:
-            await kubelet.create({**node, "metadata": {"name": "a2"}})
-
-    assert refused.value.code == 403
-
-
-async def test_nothing_is_left_when_the_harness_is_killed(binaries: Binaries) -> None:
-    """A killed harness leaves neither programs nor files."""
-    harness = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", HARNESS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert harness.stdout is not None
-    folder = Path((await harness.stdout.readline()).decode().strip())
-    assert len(programs_in(folder)) == 2
-    harness.kill()
-    await harness.wait()
-
-    async def left() -> list[str]:
-        return [*programs_in(folder), *([str(folder)] if folder.exists() else [])]
-
-    assert await eventually(left, lambda found: not found, "nothing is left") == []
 
 
 async def test_refused_scheduler_configuration_is_an_error(binaries: Binaries) -> None:

@@ -50,11 +50,6 @@ def values_of(chosen: set[str]) -> dict[str, dict[str, bool]]:
     return {"components": components, "overlays": {value_of(name): name in chosen for name in OVERLAYS}}
 
 
-def makes_sense(chosen: set[str]) -> bool:
-    """The chart refuses the others."""
-    return not chosen >= SLOTS and ("monitoring" not in chosen or "metrics" in chosen)
-
-
 @_MANY
 @pytest.mark.parametrize("form", OTHER_FORMS)
 async def test_each_form_is_what_kustomize_makes_of_it(helm: Path, kustomize: Path, form: str) -> None:
@@ -112,18 +107,6 @@ async def test_each_choice_is_what_kustomize_makes_of_it(helm: Path, kustomize: 
     charted, kustomized = await both(helm, kustomize, chosen)
 
     assert charted == kustomized
-
-
-def test_the_choices_have_each_two_components_together() -> None:
-    """And one without the other, unless the chart refuses that."""
-    for one, other in combinations(FACTORS, 2):
-        met = {(one in chosen, other in chosen) for chosen in CHOICES}
-        wanted = {(True, True), (True, False), (False, True), (False, False)}
-        if not makes_sense({one, other, "metrics"}):
-            wanted.remove((True, True))
-        if {one, other} == {"metrics", "monitoring"}:
-            wanted.remove((one == "monitoring", other == "monitoring"))
-        assert met >= wanted, (one, other)
 
 
 @_MANY

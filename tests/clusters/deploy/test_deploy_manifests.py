@@ -9,8 +9,6 @@ import pytest
 from clusters.deploy.render import (
     BASE,
     DEVICE_PLUGIN_IMAGE,
-    EXTENDER_IMAGE,
-    OVERLAY_KIND,
     SIMULATED_IMAGE,
     containers_of,
     name_of_image,
@@ -215,22 +213,6 @@ async def test_the_network_reads_metrics_where_the_component_says(kubectl: Path)
             assert says.metrics_address == (address, ports["metrics"])
         probe = plugin["livenessProbe"]["httpGet"]
         assert (probe.get("host", HOST_IP), probe["port"], probe["path"]) == (address, "metrics", "/healthz")
-
-
-async def test_on_kind_the_cards_are_simulated_and_nothing_is_pulled(kubectl: Path) -> None:
-    """The state file lies in a folder that is mounted, for writing."""
-    images = {EXTENDER_IMAGE: "gpushare/extender:1", SIMULATED_IMAGE: "gpushare/device-plugin-simulated:1"}
-    objects = await render(kubectl, OVERLAY_KIND, images=images)
-    plugin, _ = plugin_of(objects)
-    state = Path(environment(plugin)["FAKENVML_STATE"])
-    (mount,) = [mount for mount in plugin["volumeMounts"] if mount["mountPath"] == str(state.parent)]
-
-    assert not mount.get("readOnly")
-    assert environment(plugin)["NVIDIA_VISIBLE_DEVICES"] == "void"
-    containers = [container for item in objects for container in containers_of(item)]
-    assert {container["image"]: container["imagePullPolicy"] for container in containers} == dict.fromkeys(
-        images.values(), "Never"
-    )
 
 
 async def test_outside_of_kind_nothing_is_simulated(kubectl: Path) -> None:

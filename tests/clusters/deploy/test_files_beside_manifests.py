@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from clusters.demo import SAMPLES
-from clusters.deploy.render import BASE, FOLDER, OVERLAY_NODEPORT, SCHEDULER_PATCH, render
+from clusters.deploy.render import BASE, FOLDER, OVERLAY_NODEPORT, render
 from gpushare import wire
 from tests.clusters.deploy.reading import Object, extender_of
 
@@ -40,17 +40,6 @@ def test_two_scheduler_configurations_differ_in_address_alone() -> None:
     assert first["extenders"][0].pop("urlPrefix") != second["extenders"][0].pop("urlPrefix")
 
     assert first == second
-
-
-def test_kinds_patch_puts_the_file_where_its_comment_says() -> None:
-    """The mounted path is the one of the flag, and of the documentation."""
-    patch = yaml.safe_load(SCHEDULER_PATCH.read_text())
-    (volume,) = patch["scheduler"]["extraVolumes"]
-    where = patch["scheduler"]["extraArgs"]["config"]
-
-    assert patch["kind"] == "ClusterConfiguration"
-    assert volume["hostPath"] == volume["mountPath"] == where
-    assert where in (BASE / "scheduler-config.yaml").read_text()
 
 
 def test_samples_name_no_node() -> None:

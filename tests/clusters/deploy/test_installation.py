@@ -1,4 +1,4 @@
-"""A real API server takes what kubectl and helm install, over what was there before, and removing it leaves nothing."""
+"""A real API server takes what kubectl applies, over what was there before, and removing it leaves nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest_asyncio
 from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
-from clusters.deploy.chart_templates import TEMPLATES, value_of
 from clusters.deploy.chart_tools import operator_kinds
 from clusters.deploy.render import BASE, OVERLAY_KIND, write_site
 from clusters.processes.commands import output_of
@@ -65,11 +64,6 @@ async def all_objects(command: Command) -> list[str]:
     return sorted((await command("kubectl", "get", listed, "--all-namespaces", "--output=name")).split())
 
 
-async def going(command: Command) -> str:
-    """The namespaces that are being deleted."""
-    return await command("kubectl", "get", "namespaces", "--field-selector=status.phase=Terminating", "--output=name")
-
-
 async def test_each_site_is_applied_over_the_last(command: Command, tmp_path: Path) -> None:
     """Fields that do not exist are refused, and so are changes of what cannot change; deleting leaves nothing."""
     before = await all_objects(command)
@@ -95,27 +89,4 @@ async def test_the_earlier_manifests_change_to_these_and_back(command: Command, 
 
     for folder in (BASE, earlier):
         await command("kubectl", "delete", "--ignore-not-found", "-k", folder)
-    await eventually(lambda: all_objects(command), lambda now: now == before, "nothing is left")
-
-
-async def test_helm_leaves_nothing_behind(command: Command, helm: Path) -> None:
-    """The chart is installed, upgraded to all that it has and to each other form, and uninstalled."""
-    before = await all_objects(command)
-    chart, (_, components) = TEMPLATES.parent, SITES["all"]
-    values = [f"--set=components.{value_of(name)}=true" for name in components]
-
-    await command(helm, "install", "gpushare", chart, "--namespace=kube-system")
-    base = await all_objects(command)
-    await command(
-        helm, "upgrade", "gpushare", chart, "--namespace=kube-system", "--set=overlays.nodeport=true", *values
-    )
-    assert len(before) < len(base) < len(await all_objects(command))
-    for folder, parts in OTHER_FORMS.values():
-        values = [f"--set=components.{value_of(name)}=true" for name in parts]
-        form = f"--set=overlays.{value_of(folder.name)}=true"
-        await command(helm, "upgrade", "gpushare", chart, "--namespace=kube-system", "--reset-values", form, *values)
-        # The next form may need the namespace that this one took away.
-        await eventually(lambda: going(command), lambda names: names == "", "the namespaces are gone")
-
-    await command(helm, "uninstall", "gpushare", "--namespace=kube-system")
     await eventually(lambda: all_objects(command), lambda now: now == before, "nothing is left")

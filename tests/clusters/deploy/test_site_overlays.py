@@ -16,7 +16,6 @@ import yaml
 
 from clusters.api.certificates import Authority
 from clusters.deploy.render import BASE, FOLDER, containers_of, name_of_image, render
-from clusters.embedded.scheduling.node_match import accepts_node
 from gpushare import wire
 from gpushare.cli.settings import extender_settings
 from tests.clusters.deploy.reading import Object, environment, only, pod_spec
@@ -24,8 +23,6 @@ from tests.clusters.deploy.test_pod_security import findings
 
 OVERLAYS = FOLDER / "overlays"
 PAGES = FOLDER.parents[1] / "docs" / "install"
-SECOND = OVERLAYS / "second-scheduler"
-CONFIGURATION = yaml.safe_load(yaml.safe_load((SECOND / "second-scheduler.yaml").read_text())["data"]["config.yaml"])
 
 
 _RENDERED: dict[tuple[str, ...], list[Object]] = {}
@@ -58,28 +55,6 @@ async def test_no_program_beside_the_pod_reaches_the_second_scheduler(kubectl: P
     assert "--bind-address=127.0.0.1" in containers["kube-scheduler"]["args"]
     probes = [probe for one in containers.values() for name, probe in one.items() if name.endswith("Probe")]
     assert [set(probe) & {"exec", "httpGet", "tcpSocket", "grpc"} for probe in probes] == [{"exec"}] * 3
-
-
-async def test_the_second_scheduler_is_one_on_all_its_files(kubectl: Path) -> None:
-    """The file that is mounted, the Lease that the role names, the profile that the policy names, and base's extender."""
-    objects = await site(kubectl, "second-scheduler", "scheduler-name", "several-extenders")
-    (profile,), lease = CONFIGURATION["profiles"], CONFIGURATION["leaderElection"]
-    role = next(item for item in objects if item["metadata"]["name"] == "gpushare-scheduler-lease")
-    policy = only(objects, "MutatingAdmissionPolicy")["spec"]["mutations"][0]["applyConfiguration"]["expression"]
-    (flag, _) = by_name(only(objects, "Deployment"))["kube-scheduler"]["args"]
-    (mount,) = by_name(only(objects, "Deployment"))["kube-scheduler"]["volumeMounts"]
-    base = yaml.safe_load((BASE / "scheduler-config.yaml").read_text())
-
-    assert yaml.safe_load(only(objects, "ConfigMap")["data"]["config.yaml"]) == CONFIGURATION
-    assert flag == f"--config={mount['mountPath']}/config.yaml"
-    assert lease == {"leaderElect": True, "resourceNamespace": "kube-system", "resourceName": "gpushare-scheduler"}
-    assert (role["kind"], role["metadata"]["namespace"]) == ("Role", lease["resourceNamespace"])
-    assert role["rules"][0]["resourceNames"] == [lease["resourceName"]]
-    assert profile == {"schedulerName": "gpushare-scheduler"}
-    assert f'schedulerName: "{profile["schedulerName"]}"' in policy
-    # The account's kubeconfig is the pod's token.
-    assert "clientConnection" not in CONFIGURATION
-    assert CONFIGURATION["extenders"] == base["extenders"]
 
 
 @pytest.mark.parametrize(("extender", "scheduler"), [(200, 200), (503, 200), (200, 500)])
@@ -120,16 +95,6 @@ async def answering(status: int, tls: ssl.SSLContext | None = None) -> asyncio.S
 def port_of(server: asyncio.Server) -> int:
     """The port that it listens on."""
     return int(server.sockets[0].getsockname()[1])
-
-
-@pytest.mark.parametrize("overlay", ["single-node", "second-scheduler"])
-async def test_the_extender_goes_to_a_node_without_a_role(kubectl: Path, overlay: str) -> None:
-    """Some installers set no label, and a managed control plane shows no node."""
-    spec = pod_spec(only(await site(kubectl, overlay), "Deployment"))
-    pod = {"metadata": {"name": "p"}, "spec": {key: spec[key] for key in ("nodeSelector", "affinity") if key in spec}}
-    metadata = {"name": "n", "labels": {"kubernetes.io/os": "linux"}}
-
-    assert accepts_node(pod, {"metadata": metadata, "spec": {}})
 
 
 async def test_old_releases_get_only_what_they_know(kubectl: Path) -> None:

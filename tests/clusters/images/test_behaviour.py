@@ -16,9 +16,7 @@ FOLDER = Path(__file__).parents[3] / "clusters" / "images"
 @pytest.mark.parametrize(
     "image",
     [
-        "cheyang/gpu-player:v2",
         "cheyang/gpu-player",
-        "docker.io/cheyang/gpu-player:v2",
         "localhost:5000/cheyang/gpu-player:v1",
         "cheyang/gpu-player@sha256:0123",
     ],
@@ -46,14 +44,10 @@ def test_one_image_has_one_behaviour() -> None:
     [
         ("does: nothing", "missing required field `images`"),
         ("images: []", "length >= 1"),
-        ("- a", "Expected `object`"),
         ("images: [a]\nhold_mib: 3", "unknown field `hold_mib`"),
-        ("images: a", r"\$.images"),
-        ("{images: [a], prints_after: 3}", r"\$.prints_after"),
         ("{images: [a], prints_after: [soon]}", r"\$.prints_after"),
-        ("images: [a]\nholds_mib: many", r"\$.holds_mib"),
     ],
-    ids=["no images", "empty", "no map", "unknown field", "no list", "no list of times", "no times", "no number"],
+    ids=["no images", "empty", "unknown field", "no times"],
 )
 def test_a_wrong_file_is_refused_with_its_name(tmp_path, content, text) -> None:
     """The error also names the fault."""

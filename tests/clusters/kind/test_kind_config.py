@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clusters.kind.kind_config import Worker, cluster_config
+import yaml
+
+from clusters.kind.kind_config import Worker, write_config
 
 
-def test_what_is_handed_in_cannot_be_written() -> None:
+def test_what_is_handed_in_cannot_be_written(tmp_path: Path) -> None:
     """The folder of images is the user's cache, so each node has it for reading alone."""
-    arguments = (Path("/run"), "gpushare-c", "i", [Worker("a1", Path("/a1"))], Path("/cache/images"), Path("/run/logs"))
-    mounts = [mount for node in cluster_config(*arguments)["nodes"] for mount in node["extraMounts"]]
+    workers, images = [Worker("a1", Path("/a1"))], Path("/cache/images")
+    written = write_config(tmp_path, "gpushare-c", "i", workers, images, tmp_path / "logs", "{}", "")
+    nodes = yaml.safe_load(written.read_text())["nodes"]
+    mounts = [mount for node in nodes for mount in node["extraMounts"]]
 
     assert [mount["readOnly"] for mount in mounts if mount["hostPath"] == "/cache/images"] == [True, True]

@@ -6,13 +6,11 @@ import asyncio
 import secrets
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from clusters.kind.node_container import FREEZER, NodeContainer, thaw, thawing
+from clusters.kind.node_container import FREEZER, thaw, thawing
 
 
 @pytest.fixture
@@ -48,28 +46,3 @@ async def test_what_is_frozen_in_a_container_can_be_killed(container: str) -> No
         process.wait(0.2)
     async with thawing([container]):
         assert await asyncio.to_thread(process.wait, 300) == -signal.SIGKILL
-
-
-def test_logs_are_read_while_pods_come_and_go(tmp_path: Path) -> None:
-    """The folders of pods that the kubelet removes during the reading are left out."""
-    node = NodeContainer("a1", "c-a1", {}, tmp_path)
-    kept = tmp_path / "kube-system_kept_1" / "plugin" / "0.log"
-    kept.parent.mkdir(parents=True)
-    kept.write_text("a line\n")
-    (kept.parent / "1.log").symlink_to("/nonexistent")
-    has_ended = threading.Event()
-
-    def churn() -> None:
-        folder = tmp_path / "kube-system_gone_2"
-        while not has_ended.is_set():
-            folder.mkdir()
-            folder.rmdir()
-
-    kubelet = threading.Thread(target=churn)
-    kubelet.start()
-    try:
-        found = {node.read_logs("kube-system_") for _ in range(2000)}
-    finally:
-        has_ended.set()
-        kubelet.join()
-    assert found == {"a line\n"}

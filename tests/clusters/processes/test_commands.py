@@ -14,11 +14,6 @@ from clusters.provider import ClusterError
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
-def test_output_is_what_was_printed() -> None:
-    """The output is stdout only; stderr is left out."""
-    assert run(["sh", "-c", "echo good; echo bad >&2"], ENVIRONMENT) == "good\n"
-
-
 def watched(argv: list[str]) -> None:
     """As a build watches it."""
     with Progress("build", "it", io.StringIO()) as progress:

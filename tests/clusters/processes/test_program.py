@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from unittest.mock import ANY
 
 import pytest
 
-from clusters.processes import forked, program
+from clusters.processes import program
 from clusters.processes.program import Program
 from clusters.provider import ClusterError
 from tests.servers import until
@@ -23,11 +21,6 @@ ENVIRONMENT = {"PATH": f"{Path(PYTHON).parent}:/usr/bin:/bin"}
 def make(code: str, folder: Path) -> Program:
     """A program that runs this code."""
     return Program("it", [PYTHON, "-u", "-c", code], ENVIRONMENT, folder / "log")
-
-
-async def at_once() -> bool:
-    """It is ready."""
-    return True
 
 
 async def never() -> bool:
@@ -90,48 +83,19 @@ async def test_what_a_script_started_ends_with_it(tmp_path: Path) -> None:
     await until(lambda: not is_alive(pid))
 
 
-def install(folder: Path, code: str) -> str:
-    """The path of a script as pip writes it, whose module adds to a file when it is imported."""
-    note = f"import os, sys, time\nwith open({str(folder / 'imports')!r}, 'a') as file:\n    file.write('once')\n"
-    (folder / "installed_it.py").write_text(f"{note}def main():\n    {code}\n")
+def install(folder: Path) -> str:
+    """The path of a script as pip writes it, which waits for a minute."""
+    (folder / "installed_it.py").write_text("import time\ndef main():\n    time.sleep(60)\n")
     script = folder / "installed-it"
     script.write_text(f"#!{PYTHON}\nimport sys\nfrom installed_it import main\nsys.exit(main())\n")
     script.chmod(0o755)
     return str(script)
 
 
-async def test_an_installed_program_imports_its_modules_once(tmp_path: Path) -> None:
-    """Each start has its own process, command line, environment, folder, output and exit code."""
-    script = install(tmp_path, "print(sys.argv[1:], os.environ['IT'], os.getpid()); sys.exit(int(sys.argv[1]))")
-
-    async def start(code: int) -> tuple[Program, str]:
-        one = Program("it", [script, str(code)], {**ENVIRONMENT, "IT": f"is {code}"}, tmp_path / f"log{code}")
-        await one.launch(at_once)
-        pid = one.pid
-        await one.ended()
-        return one, f"['{code}'] is {code} {pid}\n"
-
-    (first, first_output), (second, second_output) = await asyncio.gather(start(7), start(0))
-
-    assert (first.log(), await first.stop()) == (first_output, 7)
-    assert (second.log(), await second.stop()) == (second_output, 0)
-    assert await forked.run([script, "3"], {**ENVIRONMENT, "IT": "short"}) == (3, ANY, b"")
-    assert (tmp_path / "imports").read_text() == "once"
-
-
-async def test_a_signal_that_ends_an_installed_program_is_its_code(tmp_path: Path) -> None:
-    """As with each other program, the code is the negative number of the signal."""
-    one = Program("it", [install(tmp_path, "time.sleep(60)")], ENVIRONMENT, tmp_path / "log")
-
-    await one.launch(at_once)
-
-    assert await one.stop() == -signal.SIGTERM
-
-
 @pytest.mark.parametrize("is_installed", [False, True])
 async def test_a_harness_that_is_killed_takes_its_programs_with_it(tmp_path: Path, is_installed: bool) -> None:
     """A harness that ends by SIGKILL leaves no program."""
-    argv = [install(tmp_path, "time.sleep(60)")] if is_installed else [PYTHON, "-c", "import time; time.sleep(60)"]
+    argv = [install(tmp_path)] if is_installed else [PYTHON, "-c", "import time; time.sleep(60)"]
     code = f"""
 import asyncio, sys
 from pathlib import Path

@@ -58,14 +58,6 @@ def down(**arguments: bool) -> tuple[int, list[str]]:
     return running_clusters.end_all(said.append, checkout=MINE, **arguments), said
 
 
-def test_down_ends_what_is_recorded(own_folder: Path) -> None:
-    """``down`` ends a recorded cluster with SIGTERM and prints the name of its checkout."""
-    with waiting(own_folder) as process:
-        assert down() == (0, [f"ending the cluster of process {process.pid}, of {MINE}"])
-        assert process.wait(10) == -signal.SIGTERM
-    assert list(own_folder.iterdir()) == []
-
-
 def test_down_ends_this_checkouts_clusters_alone(own_folder: Path) -> None:
     """Another checkout's cluster goes on, and its record stays; ``--all`` ends it and names the checkout."""
     with waiting(own_folder) as mine, waiting(own_folder, OTHERS) as other:
@@ -76,6 +68,7 @@ def test_down_ends_this_checkouts_clusters_alone(own_folder: Path) -> None:
         assert (own_folder / str(other.pid)).exists()
         assert down(everywhere=True) == (0, [f"ending the cluster of process {other.pid}, of {OTHERS}"])
         assert other.wait(10) == -signal.SIGTERM
+    assert list(own_folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from clusters.release.stated_versions import PLACES, VERSION, disagreements, version_of
+from clusters.release.stated_versions import PLACES, disagreements, version_of
 from gpushare import __version__
 from tests.tracked_files import ROOT
 
@@ -28,16 +28,3 @@ def test_each_place_with_another_version_is_found(name: str, pattern: str) -> No
     texts = {**TEXTS, name: f"{TEXTS[name][:begin]}9.9.9{TEXTS[name][end:]}"}
 
     assert any(line.startswith(f"{name}: ") and "9.9.9" in line for line in disagreements(texts, __version__))
-
-
-@pytest.mark.parametrize("name", PLACES)
-def test_a_file_without_a_version_is_found(name: str) -> None:
-    """A place that is gone agrees with nothing."""
-    texts = {**TEXTS, name: re.sub(VERSION, "none", TEXTS[name])}
-
-    assert [line for line in disagreements(texts, __version__) if f"{name}: no version" in line]
-
-
-def test_a_package_without_a_version_has_none() -> None:
-    """It is reported as an empty text, with which no place agrees."""
-    assert version_of({"gpushare/__init__.py": ""}) == ""

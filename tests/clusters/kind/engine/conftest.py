@@ -13,9 +13,6 @@ import pytest
 from clusters.kind.engine.kind_program import ensure_kind
 from tests.clusters.kind.engine.other_machine import Machine, machine, reason_against
 
-# As on a host, or within a container, that may not raise limits.
-LACKING = ("setpriv", "--bounding-set", "-sys_resource")
-
 
 @pytest.fixture(scope="package")
 def environment() -> dict[str, str]:
@@ -29,9 +26,9 @@ def environment() -> dict[str, str]:
 
 @pytest.fixture(scope="package")
 def shared(environment: dict[str, str]) -> Iterator[Machine]:
-    """A machine on which the engine is up, on a host that lacks CAP_SYS_RESOURCE."""
+    """A machine on which the engine is up."""
     with tempfile.TemporaryDirectory(prefix="gs-") as folder, machine(Path(folder), environment) as one:
-        one.engine("up", before=LACKING)
+        one.engine("up")
         one.load_shell()
         yield one
 

@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).parents[4]
 OUTSIDE: Final = "198.51.100.1"
 """An address that no machine has (RFC 5737), by way of the default route."""
 IMAGE: Final = "gs-shell"
-_TOOLS: Final = ("unshare", "nsenter", "setpriv", "sysctl", "ps", "pkill", "ldd", "bash")
+_TOOLS: Final = ("unshare", "nsenter", "sysctl", "ps", "pkill", "ldd", "bash")
 # A device that takes packets to the outside, and counts them. IPv6's own announcements are switched off.
 _WAY_OUT: Final = """
 ip link set lo up
@@ -62,9 +62,9 @@ class Machine:
         assert done.returncode == 0 or not good, f"{argv} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
         return done
 
-    def engine(self, command: str, good: bool = True, before: tuple[str, ...] = ()) -> str:
+    def engine(self, command: str, good: bool = True) -> str:
         """The output of the engine's command."""
-        done = self.run(*before, *self._engine(command), good=good)
+        done = self.run(*self._engine(command), good=good)
         return done.stdout + done.stderr
 
     def start(self, command: str) -> subprocess.Popen[str]:

@@ -32,12 +32,14 @@ def test_a_range_that_is_routed_is_passed_over() -> None:
         choose_subnet(["0.0.0.0/0"])
 
 
-def test_a_network_on_another_bridge_is_not_removed(tmp_path: Path) -> None:
-    """A network with our name on another bridge stays: ``up`` refuses such a network, so it is another's."""
+def test_a_network_on_another_bridge_is_neither_used_nor_removed(tmp_path: Path) -> None:
+    """A network with our name on another bridge is another's: our rules would not see its packets."""
     program, calls = tmp_path / "docker", tmp_path / "calls"
     program.write_text(DOCKER)
     program.chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls)}
 
+    with pytest.raises(ClusterError, match="docker network rm gpushare-kind"):
+        network.ensure(environment)
     assert network.remove(environment)
     assert "network rm" not in calls.read_text()

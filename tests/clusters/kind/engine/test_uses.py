@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,16 +12,6 @@ from clusters.kind.engine.engine import down
 from clusters.kind.engine.place import Place
 from clusters.kind.engine.uses import Use, Uses
 from clusters.provider import ClusterError
-
-ROOT = Path(__file__).parents[4]
-HOLD = """
-import sys
-from pathlib import Path
-from clusters.kind.engine.uses import Uses
-with Uses(Path(sys.argv[1])).run(sys.argv[2], "a kind cluster"):
-    print("up", flush=True)
-    sys.stdin.read()
-"""
 
 
 @pytest.fixture
@@ -40,18 +26,6 @@ def checkouts(tmp_path: Path) -> tuple[str, str]:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     return str(tmp_path / "one"), str(tmp_path / "two")
-
-
-@contextmanager
-def run_of(place: Place, checkout: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A run in another process, killed at the end."""
-    pipe = subprocess.PIPE
-    argv = [sys.executable, "-c", HOLD, str(place.uses), checkout]
-    with subprocess.Popen(argv, cwd=ROOT, stdin=pipe, stdout=pipe) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"up\n"
-        yield process
-        process.kill()
 
 
 def registered(place: Place, *checkouts: str) -> Uses:
@@ -71,17 +45,6 @@ def said_by_down(place: Place, checkout: str, *, force: bool = False) -> str:
     return out.getvalue()
 
 
-def test_down_leaves_another_checkouts_run_alone(place: Place, checkouts: tuple[str, str]) -> None:
-    """``down`` succeeds although another checkout's run keeps the Docker; ``--force`` ends it and names that run."""
-    registered(place, *checkouts)
-    with run_of(place, checkouts[1]) as run:
-        said = said_by_down(place, checkouts[0])
-        forced = said_by_down(place, checkouts[0], force=True)
-
-    assert said.startswith(f"docker: this checkout uses it no more; it stays for process {run.pid} of {checkouts[1]}")
-    assert forced.splitlines()[0] == f"docker: ending it under process {run.pid} of {checkouts[1]} (a kind cluster)"
-
-
 def test_the_last_checkout_ends_it(place: Place, checkouts: tuple[str, str]) -> None:
     """In either order; a checkout that has only built images so far counts too."""
     for first, last in (checkouts, checkouts[::-1]):
@@ -89,6 +52,9 @@ def test_the_last_checkout_ends_it(place: Place, checkouts: tuple[str, str]) -> 
 
         assert f"it stays for the checkout {last}" in said_by_down(place, first)
         assert said_by_down(place, last) == "docker: no private Docker is up\n"
+    registered(place, *checkouts)
+    forced = said_by_down(place, checkouts[0], force=True)
+    assert forced.startswith(f"docker: ending it under the checkout {checkouts[1]}\n")
 
 
 def test_a_removed_checkout_keeps_nothing_up(place: Place, checkouts: tuple[str, str]) -> None:
