@@ -181,17 +181,16 @@ mutants: $(READY) #+ Change the cores in small ways, and expect a unit test to f
 	@$(call LOCKED,product cluster harness dev mutants)
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, the chart's templates, docs/reference.md from the code, docs/compatibility.md from kept reports
+generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, the chart's templates, docs/reference.md from the code
 	@$(BIN)/python -m gpushare.deviceplugin.proto.generate
 	@$(BIN)/python -m clusters.kubelet.proto.generate
 	@$(BIN)/python -m clusters.deploy.chart_templates
 	@$(BIN)/python docs/reference_page.py
-	@$(BIN)/python docs/compatibility_page.py
 
 picture: $(READY) #+ Draw docs/page.png, the picture of the README, by chromium
 	@$(BIN)/python -m docs.page_picture
 
-GENERATED = git ls-files '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' clusters/deploy/chart/templates docs/reference.md docs/compatibility.md | xargs sha256sum
+GENERATED = git ls-files '*_pb2.py' '*_pb2.pyi' '*_pb2_grpc.py' clusters/deploy/chart/templates docs/reference.md | xargs sha256sum
 verify: $(READY) ## Fail if a generated file is not what its source says, and write it again
 	@before=$$($(GENERATED)); $(MAKE) --silent generate; diff <(echo "$$before") <($(GENERATED)) || \
 	  { echo "these files were not what their sources say, and are written again: commit them" >&2; exit 1; }
