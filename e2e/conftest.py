@@ -29,7 +29,6 @@ from e2e import (
 )
 from e2e.observer import Observer, OwnCluster, observing, own_cluster
 from e2e.onsite import site_options, site_results
-from e2e.report import evidence
 from e2e.report import verdict_plugin as verdicts
 from e2e.site.kubeconfig_choice import kubeconfigs
 
@@ -101,7 +100,7 @@ def pytest_configure(config: pytest.Config) -> None:
     site_options.check(config)
     config.pluginmanager.register(site_results.SiteResults(config, _HERE / "onsite"), site_results.NAME)
     config.pluginmanager.register(verdicts.Verdicts(config, _HERE), verdicts.NAME)
-    config.pluginmanager.register(evidence.Recorder())
+    config.pluginmanager.register(verdicts.Recorder())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -125,7 +125,7 @@ def _play(folder: Path, number: int, seed: int, words: Sequence[str]) -> Outcome
     outcomes = outcomes_of(report.read_text()) if report.is_file() else {}
     again = [line for line in text.splitlines() if line.startswith("again: ")]
     failed = [name for name, word in outcomes.items() if word in ("failed", "error")]
-    failures = again + [name for name in failed if not any(line.endswith(name) for line in again)]
+    failures = again + [name for name in failed if not any(name in line for line in again)]
     if code and not failures:
         failures = [f"pytest ended with {code}: {log}"]
     seconds, load = time.monotonic() - began, os.getloadavg()[0]

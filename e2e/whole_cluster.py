@@ -31,7 +31,6 @@ from e2e.checkers.judgement import Finding, Judge, judge
 from e2e.checkers.overcommit import over_booked, unreadable
 from e2e.checkers.plugin_answers import PLUGIN_RULES
 from e2e.observer import cards_of
-from e2e.report.verdict_plugin import PROCESS
 
 NAME: Final = "gpushare-whole-cluster"
 _PATH: Final = "e2e/whole_cluster.py"
@@ -157,5 +156,4 @@ class WholeCluster:
             when="call" if when == "call" else "teardown",
             user_properties=[("cluster", self._config.getoption("--cluster"))],
         )
-        setattr(report, PROCESS, process)
         self._config.hook.pytest_runtest_logreport(report=report)

@@ -1,22 +1,29 @@
-"""The cases for any cluster, run by a command in its own process."""
+"""The cases for any cluster, run by a command in its own process.
+
+Its administrator reads the lines of a console. pytest's own output, with tracebacks, goes to a log beside the report.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import signal
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from e2e.onsite.console import LOG_FILE, Console, console
-from e2e.onsite.site_results import LEFT
+from e2e.onsite.tenancy import LEFT
 from e2e.report import verdict_plugin
 from e2e.report.verdict_files import SITE_JSON, SITE_JUNIT, make_ready, read
 from e2e.report.verdicts import judgements
 from e2e.site import SiteError
 
+NAME: Final = "gpushare-console"
+LOG_FILE: Final = "validation.log"
 _CASES: Final = Path(__file__).parent / "test_onsite.py"
 OK, FAILED, MISUSED, UNTRUE, INCOMPLETE, INTERRUPTED = 0, 1, 2, 3, 4, 130
 CODES_HELP: Final = (
@@ -26,6 +33,40 @@ CODES_HELP: Final = (
 _BY_VERDICT: Final[Mapping[str, int]] = {"passed": OK, "failed": UNTRUE, "incomplete": INCOMPLETE}
 # A validation is no test run: it may take hours, no warning fails it, and it writes one report alone.
 _SETTINGS: Final = ("--timeout=0", "-W", "default", "-p", "no:cacheprovider", "-p", f"no:{verdict_plugin.NAME}", "-q")
+
+
+class Console:
+    """Writes lines to what was standard output before pytest, of which it is a plugin; ``log`` is the file of the rest."""
+
+    __name__ = NAME
+
+    def __init__(self, log: Path, descriptor: int) -> None:
+        self.log = log
+        self._descriptor = descriptor
+
+    def say(self, line: str) -> None:
+        """Write a line; a terminal that is gone does not end the run, which has yet to clean up."""
+        with contextlib.suppress(OSError):
+            os.write(self._descriptor, f"{line}\n".encode(errors="replace"))
+
+
+@contextlib.contextmanager
+def console(log: Path) -> Iterator[Console]:
+    """Output from inside goes to ``log``. Raises OSError."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    descriptor = os.dup(1)
+    try:
+        with log.open("w") as file, contextlib.redirect_stdout(file):
+            yield Console(log, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def console_of(config: pytest.Config) -> Console | None:
+    """That of this session; None in a session that a developer reads."""
+    found = config.pluginmanager.get_plugin(NAME)
+    return found if isinstance(found, Console) else None
 
 
 class _Interruption:

@@ -20,7 +20,7 @@ from clusters.provider import Cluster, ClusterError
 from clusters.providers import BARE, EXISTING
 from e2e import real_kubelets
 from e2e.onsite import site_results
-from e2e.onsite.console import LOG_FILE, console_of
+from e2e.onsite.case_run import LOG_FILE, console_of
 from e2e.onsite.foreign_cluster import ForeignCluster
 from e2e.onsite.gaps import leaves_gap, not_judged
 from e2e.onsite.machine_recording import RecordingError
@@ -107,7 +107,7 @@ async def site(request: pytest.FixtureRequest, site_cluster: Cluster) -> AsyncIt
         site_cluster,
         tenancy,
         permissions(config),
-        simulated_nodes=visit.simulated_nodes,
+        simulated_nodes={node.name for node in visit.site.nodes if node.are_cards_simulated},
         hides_cards=config.getoption("--cluster") != BARE,
         runs_in_pods=config.getoption("--cluster") not in real_kubelets.STAND_INS,
         usage_nodes={one.name for one in real_kubelets.session_nodes(config) if "usage" in one.plugin_options},

@@ -22,9 +22,8 @@ from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.gaps import image_trouble, not_judged
 from e2e.onsite.probe_pods import Carrier
 from e2e.onsite.site_nodes import heartbeat, is_ready, why_closed
-from e2e.onsite.tenancy import Tenancy
+from e2e.onsite.tenancy import NAMESPACE, RUN_LABEL, Tenancy
 from e2e.site.picture import DEVICE_PLUGIN, KUBE_SYSTEM, condition, labels_of, words_of
-from e2e.site.validation_namespace import NAMESPACE, RUN_LABEL
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from clusters.images.probe_container import probe_container
 from e2e import spec
 from e2e.onsite.card_room import NodeRoom
-from e2e.site.validation_namespace import PRIORITY_CLASS
+from e2e.onsite.tenancy import PRIORITY_CLASS
 
 # Any number that is not root's.
 _USER: Final = 65532

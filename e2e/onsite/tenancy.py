@@ -39,8 +39,17 @@ from clusters.api.resources import LEASES, NAMESPACES, PODS, PRIORITY_CLASSES, R
 from clusters.api.waiting import NotReachedError, eventually, finished, meanwhile
 from e2e.site import SiteError
 from e2e.site.picture import labels_of
-from e2e.site.validation_namespace import KEEP, NAMESPACE, PRIORITY_CLASS, RUN_LABEL
 
+NAMESPACE: Final = "gpushare-validation"
+PRIORITY_CLASS: Final = "gpushare-validation"
+# On all that a run makes, with its id.
+RUN_LABEL: Final = "gpushare-validation/run"
+# On a namespace that the administrator has made; any value.
+KEEP: Final = "gpushare-validation/keep"
+LEFT: Final = (
+    f"if something of this run is left, `kubectl get pods,leases --namespace {NAMESPACE}` shows it, and the next run "
+    "removes it"
+)
 LEASE: Final = "run"
 # A lease that is not renewed for this long is that of a run which was killed, in seconds.
 LEASE_SECONDS: Final = 15.0

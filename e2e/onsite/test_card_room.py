@@ -66,60 +66,53 @@ def test_booked_units_are_not_free(there: list[dict[str, Any]], units: dict[int,
     assert free(*there) == units
 
 
-def test_unhealthy_cards_have_no_room() -> None:
-    """An unhealthy card is left out."""
+def test_the_freest_card_comes_first() -> None:
+    """A plan and a case show the largest room first; an unhealthy card is left out."""
+    room = room_on(node(), [pod(9, card=0)])
+
+    assert room.cards == (CardRoom(1, "GPU-1", 10, Room(10)), CardRoom(0, "GPU-0", 14, Room(5)))
     assert free(on=node(healthy=False)) == {}
 
 
-def test_the_freest_card_comes_first() -> None:
-    """A plan and a case show the largest room first."""
-    room = room_on(node(), [pod(9, card=0)])
-    assert room.cards == (CardRoom(1, "GPU-1", 10, Room(10)), CardRoom(0, "GPU-0", 14, Room(5)))
+_SLOTS = node(mode="slots", unit="MiB", slots=2)
+# Units that an unhealthy card has lost, and its pods still hold, are missing on the node.
+_SHORT = node()
+_SHORT["status"]["allocatable"][spec.RESOURCE_MEMORY] = "14"
 
 
-def test_pods_have_to_fit_together() -> None:
-    """The room is a number of pods on all cards, or on one: a unit that one pod takes is not there for the next."""
-    room = room_on(node(), [pod(13, card=0), pod(10, card=1)])
-    assert (room.pods(1), room.pods(2)) == (1, 0)
-    room = room_on(node(), [pod(9, card=0), pod(3, card=1)])
-    assert (room.pods(3), room.pods(3, on_one_card=True), room.pods(5)) == (3, 2, 2)
-    assert room_on(node(), [pod(20, card=0)]).pods(10) == 0
-
-
-def test_what_the_kubelet_lacks_is_no_room() -> None:
-    """Units that an unhealthy card has lost, and its pods still hold, are missing on the node: a scheduler counts them there."""
-    short = node()
-    short["status"]["allocatable"][spec.RESOURCE_MEMORY] = "14"
-    assert room_on(short, [pod(9, card=1)]).pods(1) == 5
-
-
-def test_each_container_takes_a_slot() -> None:
-    """In slots mode a card with memory and without a slot takes no pod, and one of two containers needs two."""
-    exact = node(mode="slots", unit="MiB", slots=2)
-    assert room_on(exact, []).pods(1) == 4
-    assert room_on(exact, []).pods(3, containers=2) == 2
-    assert room_on(exact, [pod(1, 1, card=0)]).pods(1) == 2
-    assert room_on(exact, [pod(1, card=0)]).pods(2, containers=2) == 1
-    assert room_on(exact, [pod(1, 1, card=0), pod(1, 1)]).pods(1) == 0
-
-
-def test_a_node_without_slots_takes_any_number_of_containers() -> None:
-    """Only a node in slots mode counts containers."""
-    assert room_on(node(), [pod(*[1] * 9, card=0)]).pods(1) == 15
-    assert room_on(undescribed(30, 2), [pod(*[1] * 9, card=0)]).pods(1) == 21
+@pytest.mark.parametrize(
+    ("on", "there", "asked", "most"),
+    [
+        # A unit that one pod takes is not there for the next.
+        (node(), [pod(13, card=0), pod(10, card=1)], {"units": 1}, 1),
+        (node(), [pod(13, card=0), pod(10, card=1)], {"units": 2}, 0),
+        (node(), [pod(9, card=0), pod(3, card=1)], {"units": 3}, 3),
+        (node(), [pod(9, card=0), pod(3, card=1)], {"units": 3, "on_one_card": True}, 2),
+        (node(), [pod(20, card=0)], {"units": 10}, 0),
+        (_SHORT, [pod(9, card=1)], {"units": 1}, 5),
+        # In slots mode each container takes a slot, too.
+        (_SLOTS, [], {"units": 1}, 4),
+        (_SLOTS, [], {"units": 3, "containers": 2}, 2),
+        (_SLOTS, [pod(1, 1, card=0)], {"units": 1}, 2),
+        (_SLOTS, [pod(1, card=0)], {"units": 2, "containers": 2}, 1),
+        (_SLOTS, [pod(1, 1, card=0), pod(1, 1)], {"units": 1}, 0),
+        # In the others their number does not matter.
+        (node(), [pod(*[1] * 9, card=0)], {"units": 1}, 15),
+        (undescribed(30, 2), [pod(*[1] * 9, card=0)], {"units": 1}, 21),
+    ],
+)
+def test_pods_have_to_fit_together(on: Any, there: list[Any], asked: dict[str, Any], most: int) -> None:
+    """The room is a number of pods on all cards, or on one, and no more than a scheduler sees on the node."""
+    assert room_on(on, there).pods(**asked) == most
 
 
 def test_the_card_for_pods_is_that_which_holds_most() -> None:
     """A card with more memory, but without a slot for each, is not the one."""
     room = room_on(node(mode="slots", slots=3), [pod(1, 1, card=0)])
+
+    assert room.has_slots
     assert room.cards[0].index == 0
     assert room.card_for(3).index == 1
-
-
-def test_slots_are_asked_for_on_a_node_of_slots() -> None:
-    """In slots mode each container asks for a slot, too."""
-    assert room_on(node(mode="slots", slots=1), ()).has_slots
-    assert not room_on(node(), ()).has_slots
 
 
 @pytest.mark.parametrize(

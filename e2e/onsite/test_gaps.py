@@ -1,20 +1,27 @@
-"""Promises of e2e.onsite.gaps, and of cases that meet what leaves a gap."""
+"""Promises of e2e.onsite.gaps, and of cases that meet what leaves a gap, as others on the cluster do."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
-from clusters.api.api_client import ApiError
+from clusters.api.api_client import MERGE_PATCH, ApiError
 from clusters.api.resources import PODS
-from e2e.builders import plain_container
+from clusters.api.waiting import NotReachedError
+from e2e.builders import gpu_pod, plain_container
+from e2e.observer import Observer
 from e2e.onsite.foreign_cluster import ForeignCluster
 from e2e.onsite.gaps import image_trouble, unless_refused
+from e2e.onsite.tenancy import NAMESPACE
 from e2e.onsite.test_onsite import hold
-from e2e.site.validation_namespace import NAMESPACE
 
 _NO_PYTHON: Final = 'runc create failed: exec: "python3": executable file not found in $PATH: unknown'
+_FINALIZER: Final = "tests.gpushare/stuck"
+_AMONG_OTHERS: Final = pytest.mark.stand_in_only("the mechanism is the same on real kubelets, which take longer")
 _NO_CARD: Final = "nvidia-container-cli: device error: GPU-1: unknown device"
 
 
@@ -33,22 +40,6 @@ def test_a_refusal_is_a_gap_and_another_error_is_none(code: int, message: str, i
     """Quotas, policies and rights refuse a pod whatever sharing does; a pod that is not valid is a fault."""
     with pytest.raises(pytest.skip.Exception if is_gap else ApiError, match=message), unless_refused():
         raise ApiError(code, "", message)
-
-
-@pytest.mark.stand_in_only("a real API server needs a while to count for a new quota")
-@pytest.mark.usefixtures("clean")
-async def test_a_pod_beyond_a_quota_leaves_a_gap(site: ForeignCluster, node: str) -> None:
-    """The reason of the case has the API server's message."""
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "site"}, "spec": {"hard": {"pods": "0"}}}
-    room = await site.needs(node, 1)
-    await site.api.create(quota, NAMESPACE)
-    try:
-        with pytest.raises(
-            pytest.skip.Exception, match=r"^not judged: the cluster refuses the pod: .*exceeded quota: site"
-        ):
-            await hold(site, room, "held", 1, seconds=0, mib=0)
-    finally:
-        await site.api.request("DELETE", f"/api/v1/namespaces/{NAMESPACE}/resourcequotas/site")
 
 
 def status(kind: str, reason: str, message: str) -> dict[str, Any]:
@@ -99,3 +90,57 @@ async def test_an_image_that_cannot_be_used_is_a_gap(site: ForeignCluster) -> No
         pytest.skip.Exception, match=r"^not judged: .* ErrImagePull: 401 Unauthorized; name one with --probe"
     ):
         await site.ended("pulls")
+
+
+@contextlib.contextmanager
+def hasty(site: ForeignCluster) -> Iterator[None]:
+    """Inside, it waits two seconds for a pod: for what never comes, and for nothing that does."""
+    patient = site.permissions
+    site.permissions = replace(patient, seconds=2.0)
+    try:
+        yield
+    finally:
+        site.permissions = patient
+
+
+@_AMONG_OTHERS
+@pytest.mark.usefixtures("clean")
+async def test_room_that_others_take_leaves_a_gap(site: ForeignCluster, node: str, observer: Observer) -> None:
+    """A pod waits for room that was there when the case began; with room it would be a fault that it waits."""
+    room = await site.needs(node)
+    for card in room.cards:
+        await observer.run(gpu_pod(f"taker-{card.index}", card.units, node=node))
+    await hold(site, room, "late", 1, seconds=0, mib=0)
+
+    took = f"not judged: others took the room on {node} for pod late"
+    with hasty(site), pytest.raises(pytest.skip.Exception, match=took):
+        await site.ended("late")
+
+
+@_AMONG_OTHERS
+async def test_a_pod_that_others_delete_leaves_a_gap(site: ForeignCluster) -> None:
+    """The reason names whether the pod is being deleted or is gone; cases of other nodes go on while it stays."""
+    with contextlib.ExitStack() as stack, contextlib.suppress(NotReachedError):
+        async with site.clean():
+            await hold(site, await site.needs("a2"), "held", 1, seconds=600, mib=0)
+            name = (await site.runs("held"))["metadata"]["name"]
+            await keep(site, name, [_FINALIZER])
+            await site.api.delete(PODS, name, NAMESPACE)
+            with pytest.raises(pytest.skip.Exception, match="not judged: pod held was deleted by others"):
+                await site.ended("held")
+            stack.enter_context(hasty(site))
+    try:
+        async with site.clean():
+            with pytest.raises(pytest.skip.Exception, match=f"pod {name} of an earlier case is still on a2"):
+                await site.needs("a2")
+            with pytest.raises(pytest.skip.Exception, match="not judged: pod held was removed by others"):
+                await site.pod("held")
+            await hold(site, await site.needs("a1"), "held", 1, seconds=0, mib=0)
+            await site.ended("held")
+    finally:
+        await keep(site, name, None)
+
+
+async def keep(site: ForeignCluster, name: str, finalizers: list[str] | None) -> None:
+    """A pod with a finalizer does not go."""
+    await site.api.patch(PODS, name, {"metadata": {"finalizers": finalizers}}, NAMESPACE, content_type=MERGE_PATCH)

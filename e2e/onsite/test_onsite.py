@@ -189,7 +189,7 @@ async def test_a_recording_replays_the_machine(
     """Simulated cards with the recording of a machine give every steady answer of NVML that the machine gave."""
     if request.config.getoption("--cluster") != BARE:
         pytest.skip("cards are recorded on the machine itself: python -m e2e machine")
-    recording = request.config.stash[VISIT].recordings[node]
+    recording = request.config.stash[VISIT].site.recordings[node]
     again = await machine_recording.replay(recording, tmp_path)
 
     drivers = recording["driver"], again["driver"]

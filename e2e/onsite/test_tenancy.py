@@ -11,17 +11,25 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.api.api_client import ApiClient, ApiError, Object
 from clusters.api.connection import Connection
 from clusters.api.resources import LEASES, NAMESPACES, PODS, PRIORITY_CLASSES
-from clusters.api.waiting import eventually, until
+from clusters.api.waiting import until
 from clusters.provider import Cluster
 from e2e.attacks.api_proxy import ApiProxy, Call
 from e2e.builders import gpu_pod, plain_container
 from e2e.onsite import tenancy
 from e2e.onsite.probe_pods import CONTAINER_SECURITY, POD_SECURITY
-from e2e.onsite.tenancy import LEASE, Tenancy, TenancyError, manifest_of_class
-from e2e.site.validation_namespace import KEEP, NAMESPACE, PRIORITY_CLASS, RUN_LABEL
+from e2e.onsite.tenancy import (
+    KEEP,
+    LEASE,
+    NAMESPACE,
+    PRIORITY_CLASS,
+    RUN_LABEL,
+    Tenancy,
+    TenancyError,
+    manifest_of_class,
+)
 from e2e.tenant import admitted, remove_namespace
 
 # The labels of the administrator's namespace.
@@ -75,29 +83,6 @@ async def leave_a_lease(cluster: Cluster) -> None:
     await cluster.api.create(lease, NAMESPACE)
 
 
-async def leave_a_pod(cluster: Cluster, manifest: Object | None = None) -> None:
-    """Create a pod beside any run; its namespace may be so new that its ServiceAccount is not there yet."""
-    await admitted(cluster.api, manifest or a_pod("left"), NAMESPACE)
-
-
-@contextlib.asynccontextmanager
-async def a_held_up_pod(cluster: Cluster) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-    """A pod that was left and does not go is there inside; the result waits until a run has deleted it."""
-    pod = a_pod("held-up")
-    pod["metadata"]["finalizers"] = ["tests.gpushare/held-up"]
-    await leave_a_pod(cluster, pod)
-    try:
-        yield lambda: eventually(
-            lambda: cluster.api.get(PODS, "held-up", NAMESPACE),
-            lambda seen: "deletionTimestamp" in seen["metadata"],
-            "the run deletes what was left",
-            seconds=300,
-        )
-    finally:
-        freed = {"metadata": {"finalizers": None}}
-        await cluster.api.patch(PODS, "held-up", freed, NAMESPACE, content_type=MERGE_PATCH)
-
-
 def a_pod(name: str) -> dict[str, Any]:
     """A pod for the administrator's namespace, which ends as soon as it is deleted."""
     container = {**plain_container("c0"), "securityContext": CONTAINER_SECURITY}
@@ -122,12 +107,18 @@ async def test_a_namespace_of_others_is_not_touched(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("state", ["kept", "made"])
 async def test_a_run_that_was_stopped_spares_the_next_run(cluster: Cluster, proxied: ProxiedClient, state: str) -> None:
-    """A run which cannot renew its lease until another has it deletes its own pods alone, and creates no more."""
+    """A run which cannot renew its lease until another has it deletes its own pods alone, and creates no more.
+
+    If no other run has come in between, it goes on.
+    """
     if state == "kept":
         await make_a_namespace(cluster, KEPT)
     stopped = run_of(proxied.api, "stopped")
     async with contextlib.AsyncExitStack() as stack:
         async with stopped.held():
+            await keep_from_renewing(proxied.proxy)
+            await asyncio.sleep(2 * tenancy.LEASE_SECONDS)
+            proxied.proxy.refuse = refusing()
             await stopped.create(a_pod("early"))
             await keep_from_renewing(proxied.proxy)
             next_run = run_of(cluster.api, "next")
@@ -154,7 +145,7 @@ async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: st
         await make_a_namespace(cluster, {RUN_LABEL: "killed"})
     if "killed" in state:
         await leave_a_lease(cluster)
-        await leave_a_pod(cluster)
+        await admitted(cluster.api, a_pod("left"), NAMESPACE)
     starters, refused = "abcd", asyncio.Event()
     held: list[str] = []
     reasons: list[str] = []
@@ -185,21 +176,12 @@ async def test_of_runs_that_start_together_one_holds(cluster: Cluster, state: st
     assert "kept" not in state or await cluster.api.list(LEASES, NAMESPACE) == []
 
 
-async def test_an_outage_does_not_end_a_run(cluster: Cluster, proxied: ProxiedClient) -> None:
-    """A run that could not renew its lease for longer than it lasts goes on if no other took it in between."""
-    run = run_of(proxied.api, "one")
-    async with run.held():
-        await keep_from_renewing(proxied.proxy)
-        await asyncio.sleep(2 * tenancy.LEASE_SECONDS)
-        proxied.proxy.refuse = refusing()
-        await run.create(a_pod("after"))
-
-        assert set(await pods(cluster)) == {"after"}
-
-
 @pytest.mark.parametrize("is_lost", [False, True])
 async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, proxied: ProxiedClient, *, is_lost: bool) -> None:
-    """If a creation is refused, the next attempt creates the pod; if its answer is lost, the first one did."""
+    """If a creation is refused, the next attempt creates the pod; if its answer is lost, the first one did.
+
+    A deletion that is refused for a moment is asked for again.
+    """
     run = run_of(proxied.api, "one")
     async with run.held():
         strike = refusing("POST", code=429, times=2)
@@ -214,34 +196,9 @@ async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, proxied: Proxi
         pod = await run.create(a_pod("one"))
 
         assert await pods(cluster) == {"one": pod["metadata"]["uid"]}
-
-
-async def test_trouble_while_a_run_cleans_up_leaves_nothing(cluster: Cluster, proxied: ProxiedClient) -> None:
-    """An API server that refuses deletions for a moment is asked again."""
-    async with (run := run_of(proxied.api, "one")).held():
-        await run.create(a_pod("one"))
         proxied.proxy.refuse = refusing("DELETE", times=3)
 
     assert not await is_there(cluster)
-
-
-async def test_a_run_that_cannot_clean_up_names_the_command(
-    cluster: Cluster, proxied: ProxiedClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If deletions are refused for good, the error has the command that removes what is left."""
-    await make_a_namespace(cluster, KEPT)
-    await leave_a_pod(cluster)
-    monkeypatch.setattr(tenancy, "PATIENCE_SECONDS", 0.5)
-    run = run_of(proxied.api, "one")
-    async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(run.held())
-        await run.create(a_pod("one"))
-        proxied.proxy.refuse = refusing("DELETE")
-        with pytest.raises(TenancyError) as caught:
-            await stack.aclose()
-
-    assert f"kubectl delete pods,leases --namespace {NAMESPACE} --selector {RUN_LABEL}=one" in str(caught.value)
-    assert set(await pods(cluster)) == {"one"}
 
 
 @pytest.mark.parametrize("created", ["namespaces", "leases"])
@@ -273,11 +230,10 @@ async def test_a_start_that_is_interrupted_leaves_nothing(
     assert not await is_there(cluster)
 
 
-def a_class(run: str = "", **changes: Any) -> Object:
-    """The class as an administrator makes it, or a run that was killed."""
+def a_class(*labels: str, **changes: Any) -> Object:
+    """The class with labels of an administrator (``KEEP``), or of a run that was killed."""
     manifest = manifest_of_class() | changes
-    if run:
-        manifest["metadata"]["labels"] = {RUN_LABEL: run}
+    manifest["metadata"]["labels"] = dict.fromkeys(labels, "killed")
     return manifest
 
 
@@ -286,11 +242,21 @@ async def the_class(cluster: Cluster) -> Object | None:
     return await cluster.api.find(PRIORITY_CLASSES, PRIORITY_CLASS)
 
 
-@pytest.mark.parametrize("before", [None, a_class("killed", preemptionPolicy="PreemptLowerPriority")])
-async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster, before: Object | None) -> None:
-    """A run makes its class, in place of what a killed run left, and removes it; its pods come after those without a class."""
+@pytest.mark.parametrize(
+    ("before", "stays"),
+    [
+        (None, False),
+        (a_class(RUN_LABEL, preemptionPolicy="PreemptLowerPriority"), False),
+        (a_class(KEEP), True),
+        # The file of rights, applied over the class that a killed run left.
+        (a_class(KEEP, RUN_LABEL), True),
+    ],
+)
+async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster, before: Object | None, *, stays: bool) -> None:
+    """Their class is the administrator's, as it is, or the run's, in place of what a killed run left, and goes with the run."""
     if before is not None:
         await cluster.api.create(before)
+    seen = await the_class(cluster)
     pod = gpu_pod("p", 1)
     pod["spec"]["priorityClassName"] = PRIORITY_CLASS
     async with run_of(cluster.api, "one").held():
@@ -298,34 +264,21 @@ async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster, before: Objec
 
     assert made["spec"]["priority"] < 0
     assert made["spec"]["preemptionPolicy"] == "Never"
-    assert await the_class(cluster) is None
-
-
-@pytest.mark.parametrize("label", [{}, {RUN_LABEL: "killed"}], ids=["made", "applied over a killed run's"])
-async def test_the_class_of_an_administrator_stays(cluster: Cluster, label: dict[str, str]) -> None:
-    """The class of validate-rbac.yaml is used as it is, also if its label was added to the class that a killed run left."""
-    manifest = a_class()
-    manifest["metadata"]["labels"] |= label
-    await cluster.api.create(manifest)
-    before = await the_class(cluster)
-    async with run_of(cluster.api, "one").held():
-        pass
-
-    assert await the_class(cluster) == before
+    assert await the_class(cluster) == (seen if stays else None)
 
 
 async def test_a_run_leaves_the_class_of_another(cluster: Cluster) -> None:
     """A run that finds another class in place of its own in the end does not delete it."""
     async with run_of(cluster.api, "one").held():
         await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)
-        await cluster.api.create(a_class("killed"))
+        await cluster.api.create(a_class(RUN_LABEL))
 
     assert await the_class(cluster) is not None
 
 
 async def test_a_class_that_evicts_is_refused(cluster: Cluster) -> None:
     """A class of that name that lets pods evict others is not used, and stays."""
-    await cluster.api.create(a_class(preemptionPolicy="PreemptLowerPriority"))
+    await cluster.api.create(a_class(KEEP, preemptionPolicy="PreemptLowerPriority"))
     with pytest.raises(TenancyError, match="lets pods evict others"):
         async with run_of(cluster.api, "one").held():
             pass

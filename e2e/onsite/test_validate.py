@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
@@ -15,18 +15,18 @@ import pytest
 import pytest_asyncio
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
-from clusters.api.resources import EVENTS, LEASES, NODES, PODS, PRIORITY_CLASSES
+from clusters.api.resources import EVENTS, LEASES, NODES, PODS, PRIORITY_CLASSES, Resource
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e.builders import gpu_pod
+from e2e.commands import python
 from e2e.go_plugin.go_plugin import in_the_place_of_ours
 from e2e.observer import Observer
 from e2e.onsite.card_room import room_on
-from e2e.onsite.test_tenancy import a_held_up_pod
+from e2e.onsite.tenancy import NAMESPACE, PRIORITY_CLASS
 from e2e.real_kubelets import STAND_INS
 from e2e.report.verdict_files import read
 from e2e.report.verdict_table import Table
-from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
 from e2e.tenant import admitted, applied, remove_namespace
 
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
@@ -42,38 +42,17 @@ class Validation:
 
     def __init__(self, kubeconfig: Path, report: Path, image: str) -> None:
         self.report = report
-        self._command = [sys.executable, "-m", "e2e", "validate", f"--kubeconfig={kubeconfig}", f"--report={report}"]
-        self._command += [f"--probe-image={image}"] if image else []
-        self._output = ""
-        self._started: list[asyncio.subprocess.Process] = []
+        self.words = ["-m", "e2e", "validate", f"--kubeconfig={kubeconfig}", f"--report={report}"]
+        self.words += [f"--probe-image={image}"] if image else []
 
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
-        """Start it."""
-        out = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *self._command, *arguments, stdout=out, stderr=asyncio.subprocess.STDOUT
-        )
-        self._started.append(process)
-        return process
-
-    def end(self) -> None:
-        """End what still runs, or is stopped, because its case failed."""
-        for process in self._started:
-            if process.returncode is None:
-                process.kill()
-
-    async def run(self, *arguments: str) -> tuple[int | None, str]:
+    async def run(self, *arguments: str) -> tuple[int, str]:
         """Run it to its end: its exit code and output."""
-        process = await self.start(*arguments)
-        output, _ = await process.communicate()
-        self._output = output.decode()
-        return process.returncode, self._output
+        done = await python(*self.words, *arguments)
+        return done.code, done.said
 
     def table(self) -> Table:
         """The report."""
-        path = self.report / "site_report.json"
-        assert path.exists(), self._output
-        return read(path)
+        return read(self.report / "site_report.json")
 
     def results(self, outcome: str) -> dict[str, str]:
         """The reasons of the cases that have this outcome on any node."""
@@ -87,24 +66,31 @@ async def validation(request: pytest.FixtureRequest, cluster: Cluster, tmp_path:
     is_stand_in = request.config.getoption("--cluster") in STAND_INS
     validation = Validation(await applied(cluster, _RIGHTS), tmp_path / "report", "python:3" if is_stand_in else "")
     yield validation
-    validation.end()
     with contextlib.suppress(ApiError):
         await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)
     await remove_namespace(cluster.api, NAMESPACE)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def bystanders(observer: Observer, cluster: Cluster) -> AsyncIterator[None]:
-    """Pods of others, with bookings, and a resource of a second plugin on the first node."""
-    node = str((await nodes_with_cards(cluster))[0]["metadata"]["name"])
-    await observer.run(gpu_pod("tenant", 3, node=node), gpu_pod("other", 2))
+async def bystanders(observer: Observer, cluster: Cluster, validation: Validation) -> AsyncIterator[Sequence[str]]:
+    """Two nodes with pods of others: the first has one unit free, and a resource of a second plugin."""
+    first, second = (await nodes_with_cards(cluster))[:2]
+    full, other = (str(one["metadata"]["name"]) for one in (first, second))
+    cards = room_on(first, ()).cards
+    for card in cards:
+        tenant = gpu_pod(f"tenant-{card.index}", card.units - (card is cards[-1]), node=full)
+        # The class of the file that ``validation`` has applied.
+        tenant["spec"]["priorityClassName"] = PRIORITY_CLASS
+        await admitted(cluster.api, tenant, observer.namespace)
+        await observer.running(f"tenant-{card.index}")
+    await observer.run(gpu_pod("tenant-other", 2, node=other))
 
     async def offer(amount: str | None) -> None:
         patch = {"status": {"capacity": {"nvidia.com/gpu": amount}}}
-        await cluster.api.patch(NODES, node, patch, subresource="status", content_type=MERGE_PATCH)
+        await cluster.api.patch(NODES, full, patch, subresource="status", content_type=MERGE_PATCH)
 
     await offer("1")
-    yield
+    yield full, other
     await offer(None)
 
 
@@ -113,34 +99,25 @@ async def nodes_with_cards(cluster: Cluster) -> list[Object]:
     return await cluster.api.list(NODES, label_selector="gpushare=true")
 
 
-async def traces(cluster: Cluster, prefix: str = "") -> dict[str, Any]:
-    """The pods outside of the namespace, and the events about them, by what a bystander would notice.
+async def traces(cluster: Cluster, prefix: str) -> dict[str, Any]:
+    """The pods outside of the namespace, by what a bystander would notice, and the names of the events about pods there.
 
     Only those with names that begin so, because what an earlier case made may be going away.
     """
 
-    def counts(item: Object) -> bool:
-        namespace, name = (str(item["metadata"][key]) for key in ("namespace", "name"))
-        return namespace != NAMESPACE and name.startswith(prefix)
+    async def there(resource: Resource) -> list[Object]:
+        found = [(one, one["metadata"]) for one in await cluster.api.list(resource)]
+        return [one for one, at in found if at["namespace"] != NAMESPACE and at["name"].startswith(prefix)]
 
-    pods = filter(counts, await cluster.api.list(PODS))
-    events = filter(counts, await cluster.api.list(EVENTS))
-    return {
-        **{
-            f"pod {pod['metadata']['name']}": (
-                pod["metadata"]["uid"],
-                pod["status"].get("phase"),
-                [one["restartCount"] for one in pod["status"].get("containerStatuses") or ()],
-                pod["metadata"].get("annotations"),
-            )
-            for pod in pods
-        },
-        **{
-            f"event {one['metadata']['name']}": one.get("count")
-            for one in events
-            if one["involvedObject"]["kind"] == "Pod"
-        },
+    pods, events = await there(PODS), await there(EVENTS)
+    seen: dict[str, Any] = {
+        "events": {one["metadata"]["name"] for one in events if one["involvedObject"]["kind"] == "Pod"}
     }
+    for pod in pods:
+        metadata, status = pod["metadata"], pod["status"]
+        restarts = [one["restartCount"] for one in status.get("containerStatuses") or ()]
+        seen[metadata["name"]] = metadata["uid"], status.get("phase"), restarts, metadata.get("annotations")
+    return seen
 
 
 async def left(cluster: Cluster) -> list[Object]:
@@ -161,42 +138,29 @@ async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, valida
     assert before == {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}
 
 
-@pytest.mark.usefixtures("bystanders")
-async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validation) -> None:
-    """A run passes beside pods of others, changes none of them, and leaves no pod."""
-    before = await traces(cluster)
-    nodes = [one["metadata"]["name"] for one in await nodes_with_cards(cluster)][:2]
-    code, output = await validation.run("--yes", "--nodes", ",".join(nodes))
-    cases = validation.table().cases.values()
+async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validation, bystanders: Sequence[str]) -> None:
+    """A run beside pods of others changes none of them, be their priority the lowest, and leaves no pod.
+
+    With one unit free on a node a case of two pods is not judged there, and nothing fails.
+    """
+    full, other = bystanders
+    before = await traces(cluster, "tenant-")
+    code, output = await validation.run("--yes", "--nodes", f"{full},{other}")
+    cases = validation.table().cases
 
     # The report has to warn of the second plugin.
     assert code == _INCOMPLETE, output
-    assert f"Preflight found other plugins of node {nodes[0]} wrong." in output
-    assert await traces(cluster) == before
-    assert await left(cluster) == []
-    assert {node for case in cases for node in case.verdicts} == set(nodes)
-    assert {one.outcome for case in cases for one in case.verdicts.values()} <= {"passed", "not applicable"}
-    assert all(validation.results("not applicable").values())
-    suites = ElementTree.parse(validation.report / "site_report.xml").getroot()
-    assert len([*suites.iter("testcase")]) == sum(len(case.verdicts) for case in cases)
-
-
-async def test_a_nearly_full_node_loses_no_pod(cluster: Cluster, validation: Validation, observer: Observer) -> None:
-    """With one unit free no pod goes for ours, be its priority the lowest; a case of two pods is not judged."""
-    node = (await nodes_with_cards(cluster))[0]
-    cards = room_on(node, ()).cards
-    for card in cards:
-        tenant = gpu_pod(f"tenant-{card.index}", card.units - (card is cards[-1]), node=node["metadata"]["name"])
-        tenant["spec"]["priorityClassName"] = PRIORITY_CLASS
-        await admitted(cluster.api, tenant, observer.namespace)
-        await observer.running(f"tenant-{card.index}")
-    before = await traces(cluster, "tenant-")
-    _, output = await validation.run("--yes", "--nodes", node["metadata"]["name"])
-
+    assert f"Preflight found other plugins of node {full} wrong." in output
     assert await traces(cluster, "tenant-") == before
-    assert validation.results("failed") == {}, output
-    reason = validation.results("not judged")[_TOGETHER]
+    assert await left(cluster) == []
+    assert {node for case in cases.values() for node in case.verdicts} == {full, other}
+    assert {case.verdicts[other].outcome for case in cases.values()} <= {"passed", "not applicable"}
+    assert validation.results("failed") == {}
+    assert all(validation.results("not applicable").values())
+    reason = cases[_TOGETHER].verdicts[full].reason
     assert reason.endswith("has room on its cards for 1 pods of 1 units, and this case needs 2")
+    suites = ElementTree.parse(validation.report / "site_report.xml").getroot()
+    assert len([*suites.iter("testcase")]) == sum(len(case.verdicts) for case in cases.values())
 
 
 @pytest.mark.stand_in_only("the original's plugin takes the place of ours")
@@ -223,39 +187,27 @@ async def test_without_the_priority_class_nothing_starts(cluster: Cluster, valid
 
 @pytest.mark.minutes_on_kind(1, "a run that waits for its pods to go")
 async def test_an_interrupted_run_cleans_up(cluster: Cluster, validation: Validation) -> None:
-    """SIGTERM in the middle of a case ends the run, and its pods are gone."""
-    process = await validation.start("--yes")
-    ending = asyncio.create_task(process.wait())
+    """SIGTERM in the middle of a case ends the run, and its pods are gone; also of a script's background job."""
+    before, pipe = signal.signal(signal.SIGINT, signal.SIG_IGN), asyncio.subprocess.PIPE
+    try:
+        words = (sys.executable, *validation.words, "--yes")
+        run = await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    said = asyncio.create_task(run.communicate())
+    try:
+        await eventually(lambda: left(cluster), lambda pods: bool(pods) or said.done(), "a case has a pod", seconds=300)
+        if not said.done():
+            run.send_signal(signal.SIGTERM)
+        output, _ = await said
+    finally:
+        if run.returncode is None:
+            run.kill()
 
-    async def is_amid_or_over() -> bool:
-        return bool(await left(cluster)) or ending.done()
-
-    await eventually(is_amid_or_over, bool, "a case has created a pod", seconds=300)
-    if not ending.done():
-        process.send_signal(signal.SIGTERM)
-    output, _ = await process.communicate()
-
-    assert process.returncode == 130, output.decode()
+    assert run.returncode == 130, output.decode()
     assert "incomplete" in output.decode()
     assert "the run ended before this case had a result" in validation.results("not judged").values()
     assert await left(cluster) == []
-    assert await cluster.api.list(LEASES, NAMESPACE) == []
-
-
-@pytest.mark.minutes_on_kind(1, "a run that waits for a pod to go")
-async def test_a_run_that_is_interrupted_early_leaves_nothing(cluster: Cluster, validation: Validation) -> None:
-    """SIGTERM while a run waits for what another one left ends it, and its lease is gone; also of a script's background job."""
-    async with a_held_up_pod(cluster) as is_deleted:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            process = await validation.start("--yes")
-        finally:
-            signal.signal(signal.SIGINT, before)
-        await is_deleted()
-        process.send_signal(signal.SIGTERM)
-        output, _ = await process.communicate()
-
-    assert process.returncode == 130, output.decode()
     assert await cluster.api.list(LEASES, NAMESPACE) == []
 
 

@@ -23,13 +23,13 @@ from e2e.onsite import site_options
 from e2e.onsite.card_room import NodeRoom, room_on
 from e2e.onsite.case_run import CODES_HELP, OK, add_report, report_folder, run_cases
 from e2e.onsite.site_nodes import discovered, names_of
+from e2e.onsite.tenancy import NAMESPACE, PRIORITY_CLASS
 from e2e.site import SiteError
 from e2e.site.kubeconfig_choice import connection
 from e2e.site.machine_preflight import machine_preflight
 from e2e.site.node_cards import UnreadableError
 from e2e.site.picture import Picture, as_arguments
 from e2e.site.preflight_lines import as_text
-from e2e.site.validation_namespace import NAMESPACE, PRIORITY_CLASS
 
 _BARE: Final = "run the device plugin and real CUDA processes on this machine's cards, by a stand-in kubelet in an embedded cluster"
 _HELP: Final = "run small pods on a cluster, and report what of sharing works there; prints its plan first"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import yaml
 
@@ -17,7 +19,6 @@ from clusters.provider import DEVICE_PLUGIN, EXTENDER, Cluster, ClusterError
 from clusters.simulated_node import environment_of_programs
 from e2e import spec
 from e2e.observer import Observer
-from e2e.pytest_plugin.loop_thread import LoopThread
 from e2e.real_kubelets import STAND_INS
 from e2e.site.node_cards import Card, described
 
@@ -28,6 +29,50 @@ _SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.05
 # The driver's words for a card that fell off the bus.
 _LOST_XID: Final = 79
+
+
+class LoopThread:
+    """An event loop in a thread of its own: a cluster goes on while a test, asynchronous or not, does something else."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="gpu-cluster", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.run(_cancel_others())
+        self.run(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it on the loop, and wait for its result. Raises what it raised; if the wait is broken off, so is the work."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, act: Callable[[], T]) -> T:
+        """The same for a function."""
+
+        async def acted() -> T:
+            return act()
+
+        return self.run(acted())
+
+
+async def _cancel_others() -> None:
+    """End what still runs on the loop."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class GpuCluster:

@@ -19,7 +19,7 @@ class Relocate(BuildHookInterface[Any]):
     """hatchling finds it by its base class."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Lay the packages down. Raises ValueError for a module that would find one of another repository."""
+        """Lay the packages down."""
         if version == "editable":
             return
         self._folder = tempfile.TemporaryDirectory(prefix="pytest-gpushare-")

@@ -51,19 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 sample = (python, "-m", "pytest", "--gpu-cluster", cluster)
                 _timed(f"the sample's tests have passed on {cluster}", partial(run, *sample, folder=repository))
             cases = [f"pytest_gpushare.e2e.{case}" for case in CASES]
-            words = (
-                "-m",
-                "pytest",
-                "-q",
-                "-n",
-                "2",
-                "--dist",
-                "loadfile",
-                "--pyargs",
-                *cases,
-                "--gpu-target",
-                "gpushare",
-            )
+            at_once = ("-q", "-n", "2", "--dist", "loadfile", "--gpu-target", "gpushare")
+            words = ("-m", "pytest", *at_once, "--pyargs", *cases)
             _timed("cases by --pyargs have passed", lambda: run(python, *words, folder=repository))
         except subprocess.CalledProcessError as error:
             print(f"ended with {error.returncode}: {error.cmd}", file=sys.stderr)  # noqa: T201  # a command's error

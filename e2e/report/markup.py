@@ -42,18 +42,7 @@ def _named(head: Sequence[str], row: Iterable[str | Element]) -> Iterator[Elemen
         yield element
 
 
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of any texts."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(_escaped(cell) for cell in line)} |\n" for line in lines)
-
-
 def text_table(rows: Sequence[Sequence[str]]) -> list[str]:
     """A line for each row, in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-
-
-def _escaped(text: str) -> str:
-    """One line, in which nothing ends a cell or begins a tag."""
-    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")

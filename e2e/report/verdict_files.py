@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -67,15 +68,9 @@ def read(path: Path) -> Table:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file whole or not at all. Raises OSError."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
-        new = Path(file.name)
-        try:
-            file.write(text)
-            file.close()
-            new.chmod(0o644)
-            new.replace(path)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

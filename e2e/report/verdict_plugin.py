@@ -3,25 +3,28 @@
 A case's column is the target of ``--target`` on the cluster of ``--cluster``; one that compares the embedded cluster with the real
 control plane stands in the columns of both. Tests that use no cluster are the judge's own checks, and are not in the table. The
 facts of a case go along in its report's properties (``case-id``, ``cluster``, ``kubernetes``), which JUnit files show, and which
-come back from the processes of pytest-xdist, as do the attributes that ``evidence`` adds to the report of a failure.
+come back from the processes of pytest-xdist, as do the attributes that ``Recorder`` adds to the report of a failure.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import shlex
 import sys
-from collections.abc import Generator, Iterable
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
 
+from clusters.api.exchanges import LISTENERS, Event, Exchange
+from clusters.processes.program import LAUNCHED
 from e2e import promises
 from e2e.report import verdict_files
-from e2e.report.evidence import CRASH, EVIDENCE
 from e2e.report.markup import readable
-from e2e.report.repeating import again
 from e2e.report.sources import state
 from e2e.report.verdict_table import Case, Column, Evidence, Outcome, Table, Verdict, columns_of
 from e2e.report.verdicts import judged_musts, judged_promises, judgements, of_promise
@@ -31,8 +34,6 @@ NAME: Final = "gpushare-verdicts"
 # The release that the session's cluster reports, once it is up.
 KUBERNETES: Final = pytest.StashKey[str]()
 CASE_ID, CLUSTER, RELEASE, TEXT = "case-id", "cluster", "kubernetes", "text"
-# Under this name a report that is of no test has the process that it is about.
-PROCESS: Final = "process"
 # The phase of a test that has ended its process, as pytest-xdist reports it.
 _ENDED_ITS_PROCESS: Final = "???"
 # Fixtures by which a case is on a cluster, and by which it is on both kinds of control plane.
@@ -42,6 +43,16 @@ _BOTH: Final = ("embedded", "controlplane")
 _LONGEST_REASON: Final = 300
 # The outcomes that a later phase of the case does not change.
 _FINAL: Final[tuple[Outcome, ...]] = ("failed", "error", "skipped", "not applicable")
+# The attribute of a pytest report that has the evidence, as plain data, so that a worker can send it.
+EVIDENCE: Final = "evidence"
+# True of a report whose case met an exception that is no assertion.
+CRASH: Final = "is_crash"
+_LAST_EXCHANGES: Final = 6
+_LONGEST: Final = 6_000
+_LONGEST_OF_AN_EXCHANGE: Final = 2_000
+_LOG_LINES: Final = 40
+# Nothing is judged of these programs, so their logs are of no use.
+_BESIDE: Final = frozenset({"etcd", "kube-apiserver", "kube-controller-manager", "kubectl port-forward"})
 
 
 def add_options(group: pytest.OptionGroup) -> None:
@@ -73,8 +84,6 @@ class Verdicts:
         self._releases: dict[str, str] = {}
         self._cases: dict[str, Case] = {}
         self._lines: list[str] = []
-        # By process, the files of which it has begun a test, in their order.
-        self._begun: dict[str, dict[str, None]] = {}
         # The commands that repeat the failures; a dictionary keeps their order.
         self._again: dict[str, None] = {}
         self._must_judge: int = config.getoption("--must-judge", default=0)
@@ -106,11 +115,12 @@ class Verdicts:
         if _ended_its_process(report):
             clusters = [self._cluster]
         verdict = verdict_of(report)
-        command = self._command(report) if clusters or report.nodeid.startswith("e2e/") else ""
-        if report.failed and command:
-            self._again[command] = None
         if verdict is None or not clusters:
             return
+        # The verdict on a whole cluster, which has no text, is no case that could be repeated.
+        command = self._command(report) if TEXT in properties or _ended_its_process(report) else ""
+        if report.failed and command:
+            self._again[command] = None
         if RELEASE in properties:
             self._releases[self._cluster] = str(properties[RELEASE])
         before = self._cases.get(report.nodeid)
@@ -154,15 +164,11 @@ class Verdicts:
                 terminalreporter.write_line(line)
 
     def _command(self, report: pytest.TestReport) -> str:
-        """The command that repeats the test, or what led to the verdict on the whole cluster of a process."""
-        begun = self._begun.setdefault(_process(report), {})
-        path = report.nodeid.partition("::")[0]
-        if str(report.when) in ("setup", _ENDED_ITS_PROCESS):
-            begun[path] = None
-        is_alone = path in begun and self._config.getoption("--seed", default=None) is None
-        always = {"--cluster": self._cluster, "--target": self._target}
-        words = [str(one) for one in self._config.invocation_params.args]
-        return again(_python(self._config.rootpath), report.nodeid, always, words, () if is_alone else tuple(begun))
+        """The command that repeats the case alone, by the names that files and options have in our checkout."""
+        path, root = Path(sys.executable), self._config.rootpath
+        python = str(path.relative_to(root)) if path.is_relative_to(root) else "python"
+        where = ("--cluster", self._cluster, "--target", self._target)
+        return shlex.join([python, "-m", "pytest", report.nodeid, *where])
 
     def _fail_if_too_few(self, session: pytest.Session, table: Table, rows: Iterable[promises.Promise]) -> None:
         column = self._column(self._cluster).name
@@ -214,12 +220,6 @@ def _ended_its_process(report: pytest.TestReport) -> bool:
     return str(report.when) == _ENDED_ITS_PROCESS and report.nodeid.startswith("e2e/")
 
 
-def _process(report: pytest.TestReport) -> str:
-    """The process that ran the test: pytest-xdist's reports name it, and so does the verdict on a whole cluster."""
-    node = getattr(report, "node", None)
-    return str(getattr(report, PROCESS, "main") if node is None else node.gateway.id)
-
-
 def _skip_reason(report: pytest.TestReport) -> str:
     expected = getattr(report, "wasxfail", None)
     if expected is not None:
@@ -235,14 +235,95 @@ def _first_line(report: pytest.TestReport) -> str:
     return readable(str(lines[0])[:_LONGEST_REASON])
 
 
-def _python(root: Path) -> str:
-    """The interpreter of this run, as one names it from the checkout."""
-    path = Path(sys.executable)
-    return str(path.relative_to(root)) if path.is_relative_to(root) else "python"
-
-
 def _promises_of(run: Table, rows: Iterable[promises.Promise]) -> list[str]:
     """The promises that a column does not keep, or that it may not."""
     judged = judged_promises(run, rows)
     found = [(column, one, of_promise(run, column, one.id)) for column in columns_of(run) for one in judged]
     return [f"{one.id} {one.text} ({column}): {it.text}" for column, one, it in found if it.word == "fail"]
+
+
+class Recorder:
+    """Keeps the last exchanges, and makes the evidence, as pytest's hooks: register it as a plugin."""
+
+    def __init__(self) -> None:
+        self._exchanges: deque[Exchange] = deque(maxlen=_LAST_EXCHANGES)
+        self._log_sizes: dict[Path, int] = {}
+
+    def pytest_sessionstart(self) -> None:
+        """Listen to the exchanges."""
+        LISTENERS.append(self.take)
+
+    def pytest_sessionfinish(self) -> None:
+        """Listen no longer."""
+        LISTENERS.remove(self.take)
+
+    def take(self, event: Event) -> None:
+        """Keep an exchange unformatted, as most are of cases that pass; of a question that is repeated keep the last answer."""
+        if isinstance(event, Exchange):
+            last = self._exchanges[-1] if self._exchanges else None
+            if last is not None and (last.asked, last.question) == (event.asked, event.question):
+                self._exchanges.pop()
+            self._exchanges.append(event)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """A case begins with nothing; what its programs wrote before is not its own."""
+        self._exchanges.clear()
+        self._log_sizes = {path: _size(path) for program in LAUNCHED for path in program.log_files()}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put the evidence of a failure into its report."""
+        report = yield
+        if report.failed and call.excinfo is not None:
+            setattr(report, CRASH, not is_assertion(call.excinfo.value))
+            setattr(report, EVIDENCE, msgspec.to_builtins(self._evidence(report.longreprtext)))
+        return report
+
+    def _evidence(self, account: str) -> Evidence:
+        logs = {
+            program.name: text
+            for program in sorted(LAUNCHED, key=lambda one: one.name)
+            if program.name not in _BESIDE and (text := _tail(program.log_files(), self._log_sizes))
+        }
+        # The cause is at the end.
+        return Evidence(readable(account[-_LONGEST:]), tuple(map(_exchange, self._exchanges)), logs)
+
+
+def is_assertion(error: BaseException) -> bool:
+    """Is it a judgement about the target, and not a crash of the case?"""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_assertion, error.exceptions))
+    return isinstance(error, AssertionError | pytest.fail.Exception)
+
+
+def _exchange(one: Exchange) -> str:
+    question, answer = (
+        part.decode(errors="replace") if isinstance(part, bytes) else str(part) for part in (one.question, one.answer)
+    )
+    question = "" if question == "None" else f"\n{_shortened(question, _LONGEST_OF_AN_EXCHANGE)}"
+    return readable(f"{one.asked}{question}\n-> {one.code} {_shortened(answer, _LONGEST_OF_AN_EXCHANGE)}")
+
+
+def _shortened(text: str, longest: int = _LONGEST) -> str:
+    more = f"… ({len(text)} characters)" if len(text) > longest else ""
+    return readable(text[:longest].rstrip()) + more
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _tail(paths: Iterable[Path], begun: Mapping[Path, int]) -> str:
+    """The last lines of these files, without the first bytes of each that ``begun`` has."""
+    lines: list[str] = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            file.seek(begun.get(path, 0))
+            lines += file.read().decode(errors="replace").splitlines()
+    return _shortened("\n".join(lines[-_LOG_LINES:]))

@@ -27,9 +27,8 @@ CLUSTERS: Final = ("embedded", "controlplane", "kind")
 class Evidence(msgspec.Struct, frozen=True):
     """A failure in parts; "" is a part that it has not."""
 
-    expectation: str = ""
-    answer: str = ""
-    difference: str = ""
+    account: str = ""
+    """pytest's: the lines of the case, and the sides of its assertion."""
     requests: tuple[str, ...] = ()
     """The last questions to the programs under test, with their answers."""
     logs: dict[str, str] = {}
@@ -175,8 +174,7 @@ def merged(before: Table | None, run: Table) -> Table:
         if verdicts:
             cases[name] = Case(new.promises or old.promises, verdicts, new.text or old.text)
     columns = {name: before.columns[name] for name in before.columns if name in kept}
-    now = {name: _continued(columns.get(name), column) for name, column in run.columns.items()}
-    return Table(run.commit, {**columns, **now}, cases)
+    return Table(run.commit, {**columns, **run.columns}, cases)
 
 
 def _goes_on(before: Column, now: Column | None) -> bool:
@@ -185,12 +183,6 @@ def _goes_on(before: Column, now: Column | None) -> bool:
         or not (now.kubernetes and before.kubernetes)
         or minor_of(before.kubernetes) == minor_of(now.kubernetes)
     )
-
-
-def _continued(before: Column | None, now: Column) -> Column:
-    """The more exact of both releases."""
-    exact = before is not None and len(before.kubernetes) > len(now.kubernetes)
-    return msgspec.structs.replace(now, kubernetes=before.kubernetes) if exact and before else now
 
 
 def minor_of(release: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -14,7 +13,6 @@ from e2e.report.verdict_table import WHOLE_CLUSTER, Outcome, Table, Validated, c
 Word = Literal["pass", "fail", "partial", "unknown", "not applicable", "passed", "failed", "incomplete"]
 # Failures that the verdict of a column names.
 _SHOWN_FIRST: Final = 3
-_DEFECT: Final = re.compile(r"D\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ def word_of(outcomes: Collection[Outcome]) -> Word:
 
 
 def of_promise(table: Table, column: str, promise: str) -> Judgement:
-    """The verdict of one promise, and the original's defects that its failed cases are about, too; ``unknown`` if none ran."""
+    """The verdict of one promise; ``unknown`` if none of its cases ran."""
     cases = [case for case in table.cases.values() if promise in case.promises and column in case.verdicts]
     outcomes = [case.verdicts[column].outcome for case in cases]
     word = word_of(outcomes)
@@ -56,10 +54,7 @@ def of_promise(table: Table, column: str, promise: str) -> Judgement:
         return Judgement(word, "not run")
     shown: Outcome = "failed" if word == "fail" else "error" if "error" in outcomes else "passed"
     amount = outcomes.count(shown)
-    through = {one for case in cases if case.verdicts[column].outcome == "failed" for one in case.promises}
-    defects = sorted(one for one in through - {promise} if _DEFECT.fullmatch(one))
-    facts = [f"{amount} of {len(outcomes)} {shown}", *([f"by {', '.join(defects)}"] if defects else ())]
-    return Judgement(word, " ".join(facts) if amount and word != "pass" else "")
+    return Judgement(word, f"{amount} of {len(outcomes)} {shown}" if amount and word != "pass" else "")
 
 
 def of_column(table: Table, column: str, promises: Mapping[str, Promise]) -> Judgement:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 NVIDIA: Final = "nvidia-container-runtime"
-# The usual packages have the first, k3s and RKE2 the others.
-_CONTAINERD: Final = (
-    "etc/containerd/config.toml",
-    "var/lib/rancher/k3s/agent/etc/containerd/config.toml",
-    "var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+# By program, the files of one configuration, of which the later ones count. For containerd the usual packages have the first,
+# k3s and RKE2 the others.
+_FILES: Final = (
+    ("containerd", "etc/containerd/config.toml"),
+    ("containerd", "var/lib/rancher/k3s/agent/etc/containerd/config.toml"),
+    ("containerd", "var/lib/rancher/rke2/agent/etc/containerd/config.toml"),
+    ("docker", "etc/docker/daemon.json"),
+    ("crio", "etc/crio/crio.conf", "etc/crio/crio.conf.d/*.conf"),
 )
-_DOCKER: Final = "etc/docker/daemon.json"
-_CRIO: Final = ("etc/crio/crio.conf", "etc/crio/crio.conf.d/*.conf")
 # The plugin of containerd that has the runtimes, by the version of the file.
 _PLUGINS: Final = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
 
@@ -40,13 +41,14 @@ class Configuration:
 
 def configurations(root: Path) -> Iterator[Configuration]:
     """All that are below the folder."""
-    for place in _CONTAINERD:
-        if (root / place).exists():
-            yield _read("containerd", root, place)
-    if (root / _DOCKER).exists():
-        yield _read("docker", root, _DOCKER)
-    if (root / "etc/crio").exists():
-        yield _read("crio", root, _CRIO[0])
+    for owner, *patterns in _FILES:
+        files = [file for pattern in patterns for file in sorted(root.glob(pattern))]
+        if files:
+            place = str(files[0].relative_to(root))
+            try:
+                yield Configuration(owner, place, *_runtimes(owner, _document(files), root))
+            except (OSError, ValueError, AttributeError, TypeError) as error:
+                yield Configuration(owner, place, error=f"{type(error).__name__}: {error}")
 
 
 def owner_for_kubelet(root: Path) -> str:
@@ -57,40 +59,31 @@ def owner_for_kubelet(root: Path) -> str:
     return next((owner for line in lines for word, owner in words.items() if word in line), "")
 
 
-def _read(owner: str, root: Path, place: str) -> Configuration:
-    readers = {"containerd": _containerd, "docker": _docker, "crio": _crio}
-    try:
-        default, programs = readers[owner](root, root / place)
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        return Configuration(owner, place, error=f"{type(error).__name__}: {error}")
-    return Configuration(owner, place, default, programs)
+def _document(files: Iterable[Path]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for file in files:
+        text = file.read_text()
+        document = _merged(document, json.loads(text or "{}") if file.suffix == ".json" else tomllib.loads(text))
+    return document
 
 
-def _containerd(root: Path, path: Path) -> tuple[str, dict[str, str]]:
-    document = tomllib.loads(path.read_text())
-    for pattern in document.get("imports") or ():
-        for imported in sorted(root.glob(pattern.lstrip("/"))):
-            document = _merged(document, tomllib.loads(imported.read_text()))
+def _runtimes(owner: str, document: dict[str, Any], root: Path) -> tuple[str, dict[str, str]]:
+    """The default runtime, and the program of each."""
+    if owner == "docker":
+        runtimes = document.get("runtimes") or {}
+        return document.get("default-runtime", "runc"), {name: one.get("path", "") for name, one in runtimes.items()}
+    if owner == "crio":
+        section = (document.get("crio") or {}).get("runtime") or {}
+        runtimes = section.get("runtimes") or {}
+        programs = {name: one.get("runtime_path", "") for name, one in runtimes.items()}
+        return section.get("default_runtime", "crun"), programs
+    imported = [file for pattern in document.get("imports") or () for file in sorted(root.glob(pattern.lstrip("/")))]
+    document = _merged(document, _document(imported))
     plugin = (document.get("plugins") or {}).get(_PLUGINS.get(document.get("version", 1), _PLUGINS[3])) or {}
     section = plugin.get("containerd") or {}
     runtimes = section.get("runtimes") or {}
-    programs = {name: str((one.get("options") or {}).get("BinaryName", "")) for name, one in runtimes.items()}
+    programs = {name: (one.get("options") or {}).get("BinaryName", "") for name, one in runtimes.items()}
     return section.get("default_runtime_name", "runc"), programs
-
-
-def _docker(_: Path, path: Path) -> tuple[str, dict[str, str]]:
-    document = json.loads(path.read_text() or "{}")
-    programs = {name: str(one.get("path", "")) for name, one in (document.get("runtimes") or {}).items()}
-    return document.get("default-runtime", "runc"), programs
-
-
-def _crio(root: Path, _: Path) -> tuple[str, dict[str, str]]:
-    document: dict[str, Any] = {}
-    for found in (one for pattern in _CRIO for one in sorted(root.glob(pattern))):
-        document = _merged(document, tomllib.loads(found.read_text()))
-    section = (document.get("crio") or {}).get("runtime") or {}
-    programs = {name: str(one.get("runtime_path", "")) for name, one in (section.get("runtimes") or {}).items()}
-    return section.get("default_runtime", "crun"), programs
 
 
 def _merged(before: dict[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,12 +21,6 @@ OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def add_cluster(verb: argparse.ArgumentParser) -> None:
-    """The two options."""
-    for name, settings in OPTIONS.items():
-        verb.add_argument(name, **settings)
-
-
 def kubeconfigs(named: Path | None) -> Sequence[Path]:
     """The file that is named, else those of $KUBECONFIG, else that of this user."""
     if named is not None:

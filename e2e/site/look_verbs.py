@@ -7,19 +7,22 @@ import asyncio
 import re
 import signal
 import sys
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from clusters.api.api_client import ApiClient
-from e2e.site.kubeconfig_choice import add_cluster, connection
+from e2e.site.kubeconfig_choice import OPTIONS, connection
 from e2e.site.machine_preflight import machine_preflight
 from e2e.site.observe import Observation, as_json, summary
+from e2e.site.preflight import preflight
 from e2e.site.preflight_lines import as_text, is_wrong
-from e2e.site.preflight_reading import preflight
 
 _FINDINGS: Final = 3
+_say: Final = partial(print, flush=True)
+# Progress beside a document on standard output.
+_error: Final = partial(print, file=sys.stderr, flush=True)
 _OBSERVE: Final = "report each invariant of sharing that a cluster breaks; nothing is created or changed"
 _PREFLIGHT: Final = (
     "look at a cluster or a machine before an installation or a validation; nothing is created or changed"
@@ -49,12 +52,12 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     before = verbs.add_parser("preflight", help=_PREFLIGHT, description=_PREFLIGHT, epilog=_CODES)
     _add_common(before)
     before.add_argument("--machine", action="store_true", help="look at this machine, without a cluster")
-    before.add_argument("--root", type=Path, metavar="DIR", help="with --machine: where its files are (default: /)")
-    before.set_defaults(run=lambda arguments: asyncio.run(_preflight(before, arguments)))
+    before.set_defaults(run=lambda arguments: asyncio.run(_preflight(arguments)))
 
 
 def _add_common(verb: argparse.ArgumentParser) -> None:
-    add_cluster(verb)
+    for name, settings in OPTIONS.items():
+        verb.add_argument(name, **settings)
     verb.add_argument("-o", "--output", default="text", choices=("text", "json"), help="(default: %(default)s)")
 
 
@@ -71,12 +74,10 @@ async def _observe(arguments: argparse.Namespace) -> int:
     return _FINDINGS if outcome.findings else 0
 
 
-async def _preflight(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+async def _preflight(arguments: argparse.Namespace) -> int:
     """Judge the machine if the call asks for it, otherwise the cluster."""
-    if arguments.root is not None and not arguments.machine:
-        parser.error("--root is for --machine")
     if arguments.machine:
-        lines = machine_preflight(arguments.root or Path("/"))
+        lines = machine_preflight()
     else:
         async with ApiClient(connection(arguments)) as api:
             lines = await preflight(api)
@@ -99,11 +100,3 @@ def _interval(text: str) -> float:
     if seconds < 1:
         raise argparse.ArgumentTypeError("1s or more: each look asks the API server")
     return seconds
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)  # noqa: T201  # a command's output
-
-
-def _error(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201  # progress beside a document on standard output

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final
 
+from clusters.provider import ClusterError
+from clusters.real_node import RealNode, machine_name
 from e2e.report.verdict_table import PreflightLine
-from e2e.site import default_ports, driver_probe
 from e2e.site.container_runtimes import Configuration, configurations, owner_for_kubelet
-from e2e.site.listening_ports import command_lines, listening
-from e2e.site.picture import Object, Parts
 from e2e.site.preflight_lines import Rule, Seen, UnseenError, judged, ok, unknown, wrong
 
 _MACHINE: Final = "machine"
 _ok, _wrong, _unknown = (partial(judgement, _MACHINE) for judgement in (ok, wrong, unknown))
+_NVML: Final = "libnvidia-ml.so.1"
+_CUDA: Final = "libcuda.so.1"
 _VERSION: Final = re.compile(r"\s(\d+\.\d+(?:\.\d+)?)\s")
 _MINOR: Final = re.compile(r"Device Minor:\s*(\d+)")
 _MODEL: Final = re.compile(r"Model:\s*(.+)")
-_LIBRARY_FOLDERS: Final = ("usr/lib/*-linux-gnu*", "usr/lib64", "usr/lib", "lib64", "lib", "usr/local/nvidia/lib64")
 _DEVICE_PLUGINS: Final = "var/lib/kubelet/device-plugins"
 _POD_RESOURCES: Final = "var/lib/kubelet/pod-resources/kubelet.sock"
 # The sockets of plugins that give out NVIDIA's cards in their own way.
 _OTHER_SOCKET: Final = re.compile(r"nvidia|hami|vgpu|vcuda|volcano")
-_MPS: Final = "nvidia-cuda-mps-control"
+_MPS: Final = b"nvidia-cuda-mps-control"
 # Loading CUDA wakes a card up, which may take some seconds.
 _PATIENCE: Final = 60.0
 _INSTALL_DRIVER: Final = "install NVIDIA's driver on the machine, and see that nvidia-smi lists its cards"
@@ -38,18 +37,14 @@ _INSTALL_DRIVER: Final = "install NVIDIA's driver on the machine, and see that n
 
 @dataclass(frozen=True)
 class Machine:
-    """The folder in which its files are, and what its libraries answered; None: they were not loaded."""
+    """The folder in which its files are, and what its driver answered.
+
+    ``libraries`` are errors, "" without one. ``mig`` is the mode of each card, or why it is not known.
+    """
 
     root: Path
-    probed: Mapping[str, Any] | None = None
-
-    def parts(self) -> Parts:
-        """See ``Divisible``: it is judged as one."""
-        return {}
-
-    def of(self, parts: Iterable[Sequence[Object]]) -> Self:
-        """See ``Divisible``."""
-        return self
+    libraries: Mapping[str, str]
+    mig: Sequence[str] | str
 
     @cached_property
     def cards(self) -> Mapping[int, str]:
@@ -59,20 +54,31 @@ class Machine:
         return {int(minor[1]): model[1].strip() if model else "" for minor, model in found if minor}
 
 
-def machine_preflight(root: Path = Path("/")) -> list[PreflightLine]:
-    """All lines of the machine with its files below ``root``; libraries are loaded only if that is ``/``."""
-    probed = probe() if root == Path("/") else None
-    return judged(RULES, Machine(root, probed), _MACHINE)
+def machine_preflight() -> list[PreflightLine]:
+    """All lines of this machine."""
+    mode, why = _answer("nvidia-smi", "--query-gpu=mig.mode.current", "--format=csv,noheader")
+    _, cuda = _answer(sys.executable, "-c", f"import ctypes; ctypes.CDLL({_CUDA!r})")
+    libraries = {_NVML: _nvml_error(), _CUDA: cuda}
+    return judged(RULES, Machine(Path("/"), libraries, why or mode.split()), _MACHINE)
 
 
-def probe() -> Mapping[str, Any]:
-    """The answers of NVIDIA's libraries, from a process of their own; ``crash``: it failed or hung."""
-    command = [sys.executable, driver_probe.__file__]
+def _nvml_error() -> str:
+    """NVML's error as a program meets it, "" without one."""
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=True)
-        return dict(json.loads(done.stdout))
-    except (subprocess.SubprocessError, OSError, ValueError) as error:
-        return {"crash": str(error)}
+        RealNode(machine_name(), Path(), dict(os.environ)).look()
+    except (ClusterError, subprocess.SubprocessError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _answer(*command: str) -> tuple[str, str]:
+    """The output of a process, which a library may crash or block, and its error, "" without one."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE)
+    except (subprocess.SubprocessError, OSError) as error:
+        return "", str(error)
+    last = done.stderr.strip().splitlines()[-1:] or [f"it ended with {done.returncode}"]
+    return done.stdout, last[0] if done.returncode else ""
 
 
 def driver(machine: Machine) -> Iterator[Seen]:
@@ -110,21 +116,12 @@ def device_files(machine: Machine) -> Iterator[Seen]:
 
 def libraries(machine: Machine) -> Iterator[Seen]:
     """The driver's libraries can be loaded, and NVML starts."""
-    probed = machine.probed
-    if probed is None:
-        yield from _library_files(machine.root)
-        return
-    if "crash" in probed:
-        yield _wrong(f"a library does not come back: {probed['crash']}", "install the driver's libraries again")
-        return
-    for name, error in probed["libraries"].items():
+    for name, error in machine.libraries.items():
         if error:
-            yield _wrong(f"{name} cannot be loaded: {error}", "install the libraries of the driver's version")
-        elif name == driver_probe.NVML and probed["nvml"]:
-            todo = "after an update of the driver restart the machine, so that module and library are of one version"
-            yield _wrong(f"{name} does not start: {probed['nvml']}", todo)
+            todo = "install the libraries of the driver's version; after an update of the driver restart the machine"
+            yield _wrong(f"{name} cannot be used: {error}", todo)
         else:
-            yield _ok(f"{name} can be loaded")
+            yield _ok(f"{name} can be used")
 
 
 def container_runtime(machine: Machine) -> Iterator[Seen]:
@@ -165,31 +162,14 @@ def pod_resources(machine: Machine) -> Iterator[Seen]:
         yield _wrong(f"/{_POD_RESOURCES} is not there", "start the kubelet; before Kubernetes 1.15 update it")
 
 
-def ports(machine: Machine) -> Iterator[Seen]:
-    """No other program listens on a port of ours."""
-    wanted = {**default_ports.CONTROL_PLANE, **default_ports.SHARING}
-    try:
-        taken = listening(machine.root / "proc")
-    except (OSError, ValueError, IndexError) as error:
-        raise UnseenError(f"the ports that are listened on cannot be read: {error}", "run ss -ltnp yourself") from error
-    others = {port: command for port, command in taken.items() if port in wanted and "gpushare" not in command}
-    for port, command in sorted(others.items()):
-        text = f"port {port}, which {wanted[port]} asks for, is taken"
-        if command:
-            yield _wrong(f"{text} by {command[:60]}", "change the port of one of them")
-        else:
-            yield _unknown(f"{text} by a program that this user may not see", "run it as root")
-    if not others:
-        yield _ok(f"no other program has {', '.join(map(str, wanted))}")
-
-
 def mig(machine: Machine) -> Iterator[Seen]:
     """Not all cards are in MIG mode: the memory of such a card belongs to its slices."""
-    if machine.probed is None or machine.probed.get("nvml", "no answer") or not machine.probed.get("mig"):
-        raise UnseenError("NVML showed no card", "run nvidia-smi --query-gpu=index,mig.mode.current --format=csv")
-    cards = [str(index) for index, is_mig in enumerate(machine.probed["mig"]) if is_mig]
+    if isinstance(machine.mig, str) or not machine.mig:
+        why = machine.mig or "it showed no card"
+        raise UnseenError(f"nvidia-smi: {why}", "run nvidia-smi --query-gpu=index,mig.mode.current --format=csv")
+    cards = [str(index) for index, mode in enumerate(machine.mig) if mode == "Enabled"]
     if cards:
-        judgement = _wrong if len(cards) == len(machine.probed["mig"]) else _unknown
+        judgement = _wrong if len(cards) == len(machine.mig) else _unknown
         todo = "nvidia-smi -mig 0 for a card that is to be shared; gpushare leaves the others alone"
         yield judgement(f"cards in MIG mode: {', '.join(cards)}", todo)
     else:
@@ -198,20 +178,11 @@ def mig(machine: Machine) -> Iterator[Seen]:
 
 def mps(machine: Machine) -> Iterator[Seen]:
     """No MPS daemon runs: containers do not have its pipe."""
-    if any(_MPS in command for _, command in command_lines(machine.root / "proc")):
+    if any(_MPS in _command(path) for path in machine.root.glob("proc/[0-9]*/cmdline")):
         text = "an MPS daemon runs: containers without its pipe cannot use a card in exclusive mode"
         yield _unknown(text, "look at nvidia-smi -q -d COMPUTE; echo quit | nvidia-cuda-mps-control ends it")
     else:
         yield _ok("no MPS daemon runs")
-
-
-def _library_files(root: Path) -> Iterator[Seen]:
-    for name in driver_probe.LIBRARIES:
-        found = next((path for folder in _LIBRARY_FOLDERS for path in root.glob(f"{folder}/{name}")), None)
-        if found is None:
-            yield _wrong(f"{name} is in none of the usual folders", _INSTALL_DRIVER)
-        else:
-            yield _ok(f"/{found.relative_to(root)} is there; not loaded below another root")
 
 
 def _of_runtime(root: Path, one: Configuration) -> Seen:
@@ -231,6 +202,14 @@ def _of_runtime(root: Path, one: Configuration) -> Seen:
     return _wrong(f"{place} has no runtime of NVIDIA's, so containers get no card", configure)
 
 
+def _command(path: Path) -> bytes:
+    """The command line of a process; empty if it has ended."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 def _is_program(root: Path, program: str) -> bool:
     places = (
         [program] if program.startswith("/") else [f"{folder}/{program}" for folder in ("usr/bin", "usr/local/bin")]
@@ -247,5 +226,4 @@ RULES: Final[Mapping[str, Rule[Machine]]] = {
     "container runtime": container_runtime,
     "device plugin folder": device_plugin_folder,
     "pod resources": pod_resources,
-    "ports": ports,
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final
 
 from e2e import spec
 from e2e.checkers.overcommit import is_over
@@ -16,8 +16,6 @@ from e2e.checkers.pod_requests import gpu_containers
 from e2e.site.node_cards import offers
 
 Object = Mapping[str, Any]
-# By its subject, as ``node a1``: a node with its pods, or a pod without a node that is known.
-Parts = Mapping[str, Sequence[Object]]
 
 # The label of a node that shares its cards, as the original's manifests have it.
 _LABEL: Final = {"gpushare": "true"}
@@ -30,36 +28,29 @@ _SIGNS: Final = re.compile(
 )
 
 
-class Divisible(Protocol):
-    """The subject of rules, in parts of which each can be judged alone."""
-
-    def parts(self) -> Parts:
-        """All nodes and pods."""
-
-    def of(self, parts: Iterable[Sequence[Object]]) -> Self:
-        """The same with these nodes and pods alone."""
-
-
-_D = TypeVar("_D", bound=Divisible)
-
-
 @dataclass(frozen=True)
 class Picture:
-    """Nodes and pods of the whole cluster, and the ConfigMaps of kube-system; None: the account may not read them."""
+    """Nodes and pods of the whole cluster, or of a part of it that can be judged alone."""
 
     now: datetime
     nodes: Sequence[Object]
     pods: Sequence[Object]
-    config_maps: Sequence[Object] | None = None
 
-    def parts(self) -> Parts:
-        """See ``Divisible``."""
-        return parts_of(self.nodes, self.pods)
+    def parts(self) -> Mapping[str, Picture]:
+        """By its subject, as ``node a1``: a node with its pods, or a pod without a node that is known.
 
-    def of(self, parts: Iterable[Sequence[Object]]) -> Self:
-        """See ``Divisible``."""
-        nodes, pods = within(self.nodes, self.pods, parts)
-        return replace(self, nodes=nodes, pods=pods)
+        No form of an object is taken for granted.
+        """
+        nodes = {f"node {_field(node, 'metadata', 'name')}": node for node in self.nodes}
+        pods: dict[str, list[Object]] = {subject: [] for subject in nodes}
+        for pod in self.pods:
+            name = "/".join(filter(None, (_field(pod, "metadata", "namespace"), _field(pod, "metadata", "name"))))
+            of_node = f"node {_field(pod, 'spec', 'nodeName')}"
+            pods.setdefault(of_node if of_node in nodes else f"pod {name}", []).append(pod)
+        return {
+            subject: Picture(self.now, [nodes[subject]] if subject in nodes else [], there)
+            for subject, there in pods.items()
+        }
 
     @cached_property
     def sharing_nodes(self) -> Mapping[str, Object]:
@@ -100,58 +91,6 @@ class Picture:
         for pod in self.sharing_pods:
             found[pod["spec"].get("nodeName") or ""].append(pod)
         return found
-
-
-def parts_of(nodes: Sequence[Object], pods: Sequence[Object]) -> Parts:
-    """See ``Divisible``; no form of an object is taken for granted."""
-    found: dict[str, list[Object]] = {f"node {_field(node, 'metadata', 'name')}": [node] for node in nodes}
-    for pod in pods:
-        name = "/".join(filter(None, (_field(pod, "metadata", "namespace"), _field(pod, "metadata", "name"))))
-        of_node = f"node {_field(pod, 'spec', 'nodeName')}"
-        found.setdefault(of_node if of_node in found else f"pod {name}", []).append(pod)
-    return found
-
-
-def within(
-    nodes: Sequence[Object], pods: Sequence[Object], parts: Iterable[Sequence[Object]]
-) -> tuple[Sequence[Object], Sequence[Object]]:
-    """Those nodes and pods that are in one of the parts."""
-    kept = {id(one) for part in parts for one in part}
-    return [one for one in nodes if id(one) in kept], [one for one in pods if id(one) in kept]
-
-
-def without_odd(
-    rule: Callable[[_D], Iterable[object]], picture: _D, expected: tuple[type[Exception], ...] = ()
-) -> tuple[dict[str, Exception], _D]:
-    """The subjects of the parts on which a rule raises an error, each with it, and the picture without them.
-
-    None if it raises one on no part at all, too. An ``expected`` error is an answer of the rule. Halves are tried, then their
-    halves: few parts are odd.
-    """
-
-    def error_on(some: Iterable[Sequence[Object]]) -> Exception | None:
-        try:
-            list(rule(picture.of(some)))
-        except expected:
-            return None
-        except Exception as error:
-            return error
-        return None
-
-    if error_on(()) is not None:
-        return {}, picture
-    odd, sound, groups = dict[str, Exception](), list[Sequence[Object]](), [list(picture.parts().items())]
-    while groups:
-        group = groups.pop()
-        error = error_on([*sound, *(part for _, part in group)])
-        if error is None:
-            sound += (part for _, part in group)
-        elif len(group) == 1:
-            odd[group[0][0]] = error
-        else:
-            half = len(group) // 2
-            groups += [group[half:], group[:half]]
-    return odd, picture.of(sound)
 
 
 def _field(item: Object, *names: str) -> str:

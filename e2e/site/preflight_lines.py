@@ -11,11 +11,9 @@ from typing import Final, NamedTuple, TypeVar
 
 from e2e.report.markup import text_table
 from e2e.report.verdict_table import Judged, PreflightLine
-from e2e.site.picture import Divisible, without_odd
 from e2e.site.unexpected import not_judged
 
 _P = TypeVar("_P")
-_D = TypeVar("_D", bound=Divisible)
 _JUDGEMENTS: Final[tuple[Judged, ...]] = ("ok", "wrong", "unknown")
 
 
@@ -54,26 +52,22 @@ def unknown(subject: str, text: str, todo: str) -> Seen:
     return Seen(subject, "unknown", text, todo)
 
 
-def judged(rules: Mapping[str, Rule[_D]], picture: _D, subject: str) -> list[PreflightLine]:
-    """The lines of all rules, in their order; a rule that cannot see on ends with an unknown line of ``subject``.
-
-    A node on which a rule raises another error has an unknown line, and the rule goes on with the others.
-    """
-    return [PreflightLine(name, *seen) for name, rule in rules.items() for seen in _seen(rule, picture, subject)]
+def judged(rules: Mapping[str, Rule[_P]], picture: _P, subject: str) -> list[PreflightLine]:
+    """The lines of all rules, in their order, as ``seen_by`` has them."""
+    return [PreflightLine(name, *seen) for name, rule in rules.items() for seen in seen_by(rule, picture, subject)]
 
 
-def _seen(rule: Rule[_D], picture: _D, subject: str) -> list[Seen]:
+def seen_by(rule: Rule[_P], picture: _P, subject: str) -> list[Seen]:
+    """All that a rule sees; one that cannot see on ends with an unknown line of ``subject``."""
     found: list[Seen] = []
     try:
         found.extend(rule(picture))
     except UnseenError as error:
-        return [*found, unknown(subject, str(error), error.todo)]
+        found.append(unknown(subject, str(error), error.todo))
     except OSError as error:
-        return [*found, unknown(subject, f"it cannot be read: {error}", "run it as root")]
+        found.append(unknown(subject, f"it cannot be read: {error}", "run it as root"))
     except Exception as error:
-        odd, rest = without_odd(rule, picture, (UnseenError, OSError))
-        others = _seen(rule, rest, subject) if odd else []
-        return [*others, *(unknown(one, *not_judged(why)) for one, why in (odd or {subject: error}).items())]
+        found.append(unknown(subject, *not_judged(error)))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 from clusters.provider import ClusterError
 from e2e.pytest_plugin.gpu_cluster import objects_in
-from e2e.pytest_plugin.loop_thread import LoopThread
 from tests.tracked_files import ROOT
 
 POD = """
@@ -130,30 +128,3 @@ def test_what_is_no_manifest_is_refused(text: str) -> None:
     """Broken YAML and values of another kind."""
     with pytest.raises(ClusterError, match=r"no YAML|no object of Kubernetes"):
         objects_in(text)
-
-
-def test_the_loop_raises_what_its_work_raised() -> None:
-    """The caller's thread gets the result or the error; what still runs ends with the loop."""
-    ended: list[str] = []
-
-    async def fail() -> None:
-        raise LookupError("no such pod")
-
-    async def stay() -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append("cancelled")
-
-    async def begin() -> asyncio.Task[None]:
-        task = asyncio.create_task(stay())
-        await asyncio.sleep(0)
-        return task
-
-    with LoopThread() as loop:
-        assert loop.call(lambda: 7) == 7
-        with pytest.raises(LookupError, match="no such pod"):
-            loop.run(fail())
-        loop.run(begin())
-        assert ended == []
-    assert ended == ["cancelled"]

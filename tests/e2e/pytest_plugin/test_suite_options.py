@@ -41,17 +41,8 @@ def run(folder: Path, conftest: str, *more: str) -> str:
     (folder / "conftest.py").write_text(conftest)
     (folder / "test_it.py").write_text(TEST)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    argv = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--strict-markers",
-        "--gpu-bursts=7",
-        "--gpu-target",
-        "mine.yaml",
-        *more,
-    ]
+    options = ("-q", "--strict-markers", "--gpu-bursts=7", "--gpu-target", "mine.yaml")
+    argv = [sys.executable, "-m", "pytest", *options, *more]
     variables = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(argv, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
