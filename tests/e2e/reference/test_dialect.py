@@ -19,7 +19,6 @@ from e2e.reference.reference_api import Api
 from e2e.reference.reference_binding import Binder
 from e2e.reference.reference_book import Book
 from e2e.reference.reference_extender import Routes, Watcher
-from e2e.reference.reference_inspect import details, rows, summary
 from tests.servers import Caller, StubApi, kubeconfig, plain_http, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream"
@@ -41,7 +40,7 @@ def dialogue(name: str) -> tuple[StubApi, list[dict[str, Any]]]:
 @asynccontextmanager
 async def extender(api: StubApi, folder: Path, faults: frozenset[str]) -> AsyncIterator[Caller]:
     """The reference implementation extender with these faults, in this process."""
-    async with serve(api) as url, Api.at(Path(kubeconfig(folder, url))) as client:
+    async with serve(api) as url, Api.from_kubeconfig(Path(kubeconfig(folder, url))) as client:
         book = Book(faults)
         watcher = Watcher(client, book)
         watching = asyncio.create_task(watcher.run())
@@ -133,17 +132,3 @@ async def test_inspect_of_an_unknown_node_ends_the_connection(tmp_path: Path) ->
         assert (await http.get("/version")).text == "0.1.0"
     async with extender(api, tmp_path, frozenset()) as http:
         assert (await http.get("/gpushare-scheduler/inspect/nope")).status_code == 404
-
-
-@pytest.mark.parametrize("path", sorted((RECORDED / "inspect").glob("*.json")), ids=lambda path: path.stem)
-def test_inspect_prints_the_recorded_tables(path: Path) -> None:
-    """To the byte, but for the order of pods, which is random in the original."""
-    document = json.loads(path.read_text())
-    for words, run in document["runs"].items():
-        name = words.replace("-d", "").strip()
-        nodes = [node for node in document["nodes"] if name in ("", node["metadata"]["name"])]
-        table = rows(nodes, document["pods"], frozenset())
-        text = (details if "-d" in words else summary)(table, frozenset())
-
-        assert sorted(text.splitlines()) == sorted(run["stdout"].splitlines())
-        assert len(text) == len(run["stdout"])
