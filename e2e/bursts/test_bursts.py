@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,7 +16,7 @@ from clusters.targets import Target
 from e2e.bursts.burst_stage import Venue, open_player, player_on, smaller, venue_of
 from e2e.bursts.conftest import SEED
 from e2e.bursts.play import Player
-from e2e.go_plugin.go_plugin import in_the_place_of_ours
+from e2e.migration.mixed_fleet import original_fleet
 from e2e.real_kubelets import STAND_INS
 from e2e.report.case_notes import add_note
 
@@ -87,17 +88,17 @@ async def test_a_burst_ends_with_everything_right(
 
 
 async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
-    request: pytest.FixtureRequest, player: Player, venue: Venue, provider: str
+    request: pytest.FixtureRequest, player: Player, venue: Venue, provider: str, target: Target, tmp_path: Path
 ) -> None:
     """The proof that these cases can fail, on real kubelets too: as the original does, it cannot tell two containers' pods."""
     seed, found = request.config.stash[SEED], list[str]()
     seconds = _HELD_SECONDS if provider in STAND_INS else _HELD_SECONDS_ON_REAL_KUBELETS
-    async with in_the_place_of_ours(player.observer, *player.nodes) as guessing:
+    async with original_fleet(player.observer, target, tmp_path, *player.nodes) as guessing:
         other = Player(
             player.observers,
             player.nodes,
             settle_seconds=seconds,
-            restart_plugin=lambda node: guessing[node].restart(),
+            restart_plugin=guessing.restart_plugin,
             is_real=True,
         )
         for number in range(_MOST_TO_CATCH):
@@ -106,22 +107,3 @@ async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
                 break
 
     assert found
-
-
-@pytest.mark.promise("PR-005")
-@pytest.mark.exhaustive("the bursts again with another plugin; the case before this one proves that they can fail")
-@pytest.mark.stand_in_only("a real kubelet admits in the order of the bindings, so our plugin's first guess is right")
-async def test_the_same_bursts_catch_a_plugin_that_repairs_nothing(
-    request: pytest.FixtureRequest, target: Target, choices: Choices, venue: Venue, provider: str
-) -> None:
-    """The proof that these cases can fail: with the repair switched off a pod is held for ever, and the verdict shows it."""
-    seed, found = request.config.stash[SEED], list[str]()
-    async with open_player(
-        provider, target, choices, f"{seed}/0", {"repair": "hold"}, settle_seconds=_HELD_SECONDS
-    ) as player:
-        for number in range(_MOST_TO_CATCH):
-            found = (await player.play(await venue.burst(f"{seed}/{number}", player))).findings
-            if any("annotation names" in finding for finding in found):
-                break
-
-    assert any("annotation names" in finding for finding in found), found
