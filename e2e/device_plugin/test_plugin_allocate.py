@@ -187,6 +187,16 @@ async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginUnderTest)
     assert any("annotation" in message for _, message in await stage.events("b"))
 
 
+@pytest.mark.promise("D03", "DP-016")
+async def test_a_refused_container_gets_a_reason(stage: PluginUnderTest) -> None:
+    """Defect D3: for ids that no pod waits for, some text in whatever language, and never a success."""
+    free = await stage.free_ids()
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stage.kubelet.allocate(MEMORY, free[:3])
+
+    assert str(refused.value.details()).strip()
+
+
 @pytest.mark.promise("D04", "DP-017")
 @pytest.mark.parametrize(
     "kind", ["none", pytest.param("unknown", marks=pytest.mark.needs("pod-resources")), "more than a card"]
@@ -221,13 +231,14 @@ async def test_a_request_of_81920_ids(stage: PluginUnderTest) -> None:
         ({"device_id_strategy": "index"}, "index"),
         ({"device_id_strategy": "uuid"}, "uuid"),
         ({"device_list_strategy": "cdi-cri"}, "cdi"),
+        ({"device_list_strategy": "cdi-annotations", "device_id_strategy": "index"}, "annotation"),
         ({"device_list_strategy": "volume-mounts"}, "mount"),
     ],
-    ids=["index", "uuid", "cdi-cri", "volume-mounts"],
+    ids=["index", "uuid", "cdi-cri", "cdi-annotations", "volume-mounts"],
 )
 @pytest.mark.promise("D27")
 async def test_other_ways_to_name_a_card(stage: PluginUnderTest, options: dict[str, str], visible: str) -> None:
-    """Defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
+    """Defect D27: by NVML's index, by UUID, as a CDI device in two ways, as a mount; the other variables are the contract's."""
     free = await stage.free_ids(**options)
     await stage.book("p", 3, card=1)
     ids = await stage.kubelet.prefer(MEMORY, free, 3)
@@ -239,6 +250,8 @@ async def test_other_ways_to_name_a_card(stage: PluginUnderTest, options: dict[s
         assert answer.envs[spec.ENV_VISIBLE] == ("1" if visible == "index" else uuid(stage, 1))
     elif visible == "cdi":
         assert [one.name for one in answer.cdi_devices] == [f"nvidia.com/gpu={uuid(stage, 1)}"]
+    elif visible == "annotation":
+        assert list(answer.annotations.values()) == ["nvidia.com/gpu=1"]
     else:
         assert [one.container_path for one in answer.mounts] == [f"/var/run/nvidia-container-devices/{uuid(stage, 1)}"]
         assert answer.envs[spec.ENV_VISIBLE] == "/var/run/nvidia-container-devices"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
+import yaml
 
-from clusters.api.api_client import ApiError, Object
-from clusters.api.resources import NAMESPACES, resource_of
+from clusters.api.api_client import Object
+from clusters.api.connection import Connection
 from clusters.api.waiting import eventually
 from e2e import spec
+from e2e.attacks.api_proxy import ApiProxy, Call
 from e2e.checkers.extender_answers import is_refusal, refused_binds
 from e2e.checkers.history import Asked
 from e2e.checkers.judgement import judge
@@ -20,74 +21,49 @@ from e2e.extender.extender_under_test import ExtenderUnderTest
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
-_VERSION: Final = "admissionregistration.k8s.io/v1"
-_WORDS: Final = "no pod may be bound in this namespace"
-
 
 @pytest.mark.promise("D20")
 async def test_d20_a_refused_binding_leaves_no_annotation(stage: ExtenderUnderTest, name: str) -> None:
-    """A policy that no extender can foresee refuses the Binding: then the pod names no card, and the next bind succeeds."""
+    """A refusal that no extender can foresee meets the Binding: then the pod names no card, and the next bind succeeds."""
     await stage.node(name, 14, 1)
     (pod,) = await stage.create(stage.pod("p", 9))
-    async with _bindings_refused(stage):
-        refused = await _bind(stage, pod, name)
-        assert is_refusal(refused)
+    account = await stage.account()
+    proxy = ApiProxy(Connection.from_kubeconfig(account))
+    through = yaml.safe_load(account.read_text())
+    through["clusters"][0]["cluster"] = {"server": proxy.url}
+    (stage.folder / "kubeconfig").write_text(yaml.safe_dump(through))
+    is_shut = True
 
-        async def left() -> list[str]:
-            return list(map(str, judge([refused, await stage.observer.listed()], refused_binds)))
+    async def refuse(call: Call) -> int:
+        return 403 if is_shut and call.path.endswith("/binding") else 0
 
-        await eventually(left, lambda found: not found, "no annotation of the refused pod names a card")
-        await stage.used(name, 0)
-    accepted = await _bind(stage, pod, name)
+    async def left() -> list[str]:
+        return list(map(str, judge([refused, await stage.observer.listed()], refused_binds)))
 
-    assert not is_refusal(accepted), accepted
+    proxy.refuse = refuse
+    await proxy.open()
+    try:
+        async with stage.extender(account=stage.folder / "kubeconfig") as url:
+            refused = await _bind(stage, pod, name, url)
+            assert is_refusal(refused)
+            await eventually(left, lambda found: not found, "no annotation of the refused pod names a card")
+            await stage.used(name, 0, url=url)
+            is_shut = False
+            accepted = await _bind(stage, pod, name, url)
+            assert not is_refusal(accepted), accepted
+            await stage.used(name, 9, url=url)
+    finally:
+        await proxy.close()
     assert (await stage.observer.pod("p"))["spec"]["nodeName"] == name
     await stage.used(name, 9)
 
 
-async def _bind(stage: ExtenderUnderTest, pod: Object, node: str) -> Asked:
+async def _bind(stage: ExtenderUnderTest, pod: Object, node: str, url: str) -> Asked:
     """Order the pod onto the node; whichever status it is answered with."""
     metadata = pod["metadata"]
     order = {"PodName": metadata["name"], "PodNamespace": stage.namespace, "PodUID": metadata["uid"], "Node": node}
-    answer = await stage.observer.post(spec.BIND, json.dumps(order))
+    answer = await stage.observer.post_to(url + spec.BIND, json.dumps(order))
+    said: Any = None
     with contextlib.suppress(ValueError):
-        return Asked(0.0, spec.BIND, order, answer.json(), answer.status_code)
-    return Asked(0.0, spec.BIND, order, None, answer.status_code)
-
-
-@contextlib.asynccontextmanager
-async def _bindings_refused(stage: ExtenderUnderTest) -> AsyncIterator[None]:
-    """An admission policy refuses each Binding in the namespace inside; then it does no longer."""
-    name = f"{stage.namespace}-bindings"
-    await stage.api.patch(NAMESPACES, stage.namespace, {"metadata": {"labels": {"case": name}}})
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
-    policy: dict[str, Any] = {
-        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": {"matchLabels": {"case": name}}},
-        "validations": [{"expression": "false", "message": _WORDS}],
-    }
-    made = [
-        _object("ValidatingAdmissionPolicy", name, policy),
-        _object("ValidatingAdmissionPolicyBinding", name, {"policyName": name, "validationActions": ["Deny"]}),
-    ]
-    for item in made:
-        await stage.api.create(item)
-    try:
-        await eventually(lambda: _is_refused(stage), bool, "the policy acts")
-        yield
-    finally:
-        for item in made:
-            await stage.api.delete(resource_of(item), name)
-    await eventually(lambda: _is_refused(stage), lambda refused: not refused, "the policy acts no longer")
-
-
-def _object(kind: str, name: str, spec: dict[str, Any]) -> Object:
-    return {"apiVersion": _VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
-
-
-async def _is_refused(stage: ExtenderUnderTest) -> bool:
-    """Does the policy refuse the Binding of a pod that is not there? Without it there is no such pod."""
-    try:
-        await stage.observer.bind("nobody", "nowhere")
-    except ApiError as error:
-        return _WORDS in error.message
-    return False
+        said = answer.json()
+    return Asked(0.0, spec.BIND, order, said, answer.status_code)
