@@ -8,13 +8,11 @@ import os
 import pprint
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from clusters.api.api_client import MERGE_PATCH
 from clusters.api.resources import NODES
@@ -81,20 +79,16 @@ async def open_player(
     target: Target,
     choices: Choices,
     seed: str,
-    plugin_options: Mapping[str, str] | None = None,
     *,
     settle_seconds: float | None = None,
 ) -> AsyncIterator[Player]:
-    """A cluster of the burst's world is up while inside; ``plugin_options`` are for every device plugin."""
+    """A cluster of the burst's world is up while inside."""
     venue = venue_of(provider)
     world = venue.world(seed)
     speed = choices.speed if venue.speed == 1 else venue.speed
     seconds = venue.settle_seconds if settle_seconds is None else settle_seconds
     with tempfile.TemporaryDirectory() as folder, options_known(target):
-        nodes = [
-            target.spelt(msgspec.structs.replace(node, plugin_options=dict(plugin_options or {})))
-            for node in [one.made(Path(folder)) for one in world] or load_nodes(_NODES_FILE)
-        ]
+        nodes = [target.spelt(one) for one in [one.made(Path(folder)) for one in world] or load_nodes(_NODES_FILE)]
         async with own_cluster(provider, nodes, target, replace(choices, speed=speed)) as cluster:
             await _furnish(cluster, world)
             unhealthy = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else frozenset()

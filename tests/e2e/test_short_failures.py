@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from e2e.short_failures import shortened
 from tests.e2e.nested_pytest import run_pytest
 
 _CASE = """
@@ -27,12 +26,3 @@ def test_a_failure_is_read_without_scrolling(tmp_path: Path) -> None:
     assert "lines more)" in run.stdout
     assert len(run.stdout) < 16_000
     assert max(map(len, run.stdout.splitlines())) < 1000
-
-
-def test_lines_of_the_source_stay() -> None:
-    """Lines that are not marked as wrong are all there, each up to a length."""
-    lines = [*(f"    line {number}" for number in range(100)), "E   x", ">   y" + "z" * 1000]
-
-    assert shortened(lines)[:-1] == lines[:-1]
-    assert shortened(lines)[-1].endswith("… (1005 characters)")
-    assert shortened([]) == []
