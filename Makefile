@@ -113,10 +113,10 @@ parity: control-plane ## Compare the embedded cluster with the real control plan
 
 # What `make soak` runs, with options that those of ARGS override.
 SOAK ?= bursts
-SOAK_bursts = e2e.bursts.soak --bursts 1000 --cluster $(CLUSTER) --target $(TARGET)
+SOAK_bursts = pytest e2e/bursts/test_bursts.py -k everything_right --bursts 1000 --cluster $(CLUSTER) --target $(TARGET)
 SOAK_chaos = pytest e2e/chaos --cluster controlplane --require-control-plane --chaos-seconds 600
 SOAK_simulate = pytest e2e/explain/test_simulate.py --cluster $(CLUSTER) --target $(TARGET) --timeout 7200 --random-clusters 500
-soak: $(if $(SOAK_$(SOAK)),,soak-is-unknown) $(if $(filter bursts simulate,$(SOAK)),$(READY),control-plane) #+ Play for long what the tests play for a minute: SOAK=bursts|chaos|simulate (ARGS="--bursts 200 --seed 7")
+soak: $(if $(SOAK_$(SOAK)),,soak-is-unknown) $(if $(filter bursts simulate,$(SOAK)),$(READY),control-plane) #+ Play for long what the tests play for a minute: SOAK=bursts|chaos|simulate (ARGS="--bursts 200 --burst-seed 7")
 	@$(BIN)/python -m $(SOAK_$(SOAK)) $(ARGS)
 
 soak-is-unknown:

@@ -30,7 +30,7 @@ from clusters.kind.deployed_programs import DeployedPrograms, ExtenderPortForwar
 from clusters.kind.engine.engine import using
 from clusters.kind.equipment import Equipment, find
 from clusters.kind.host_programs import HostPrograms, Surroundings
-from clusters.kind.kind_nodes import KindNodes, join
+from clusters.kind.kind_nodes import KindNodes
 from clusters.kind.node_container import thawing
 from clusters.kind.sweeping import RunRecord, containers_of, folder_of_runs, record, remove_containers, sweep
 from clusters.kind.workers import WorkerKubelet, Workers, is_ready
@@ -272,30 +272,6 @@ class KindCluster:
             await kubelet.reboot(lose_checkpoint=lose_checkpoint)
         if node in self.workers.sets:
             await self._plugin_is_ready(node)
-
-    async def add_node(self, node: NodeSpec) -> None:
-        """See the seam."""
-        if node.name in self.workers.names():
-            raise ClusterError(f"there is a node {node.name!r} already")
-        first = self.workers.container(self.workers.names()[0])
-        node = self._target.spelt(node)
-        self._nodes.append(node)
-        known = set(self.workers.sets.values())
-        sets = self._plugin_sets()
-        self.workers.assign(sets)
-        (worker,) = self.workers.prepare([node])
-        container = self.workers.container(node.name).container
-        await join(self._name, worker, first, container, self._equipment.environment)
-        await self._import_images(node.name)
-        new = [one for one in sets if one.name not in known]
-        for manifest in product.fitted(self._manifests, self._target, new) if self._is_deployed else ():
-            if manifest["kind"] == "DaemonSet":
-                await self.api.create(manifest)
-        await self._node_is_ready(node.name)
-        if isinstance(self._programs, HostPrograms) and node.box != "none":
-            await self._programs.equip(node.name)
-        if node.name in self.workers.sets:
-            await self._plugin_is_ready(node.name)
 
     def cards(self, node: str) -> list[dict[str, Any]]:
         """See the seam; the control plane's node has none."""

@@ -39,14 +39,9 @@ class Workers:
         self._environment = environment
         self._simulated: dict[str, SimulatedNode] = {}
         self._containers: dict[str, NodeContainer] = {}
-        self.sets: dict[str, str] = {}
+        self.sets = {node: one.name for one in sets for node in one.nodes}
         """Which DaemonSet has a node; nodes without cards are in none."""
-        self.assign(sets)
         self.control_plane = container_of_control_plane(cluster)
-
-    def assign(self, sets: Sequence[PluginSet]) -> None:
-        """Say which DaemonSets there are."""
-        self.sets.update({node: one.name for one in sets for node in one.nodes})
 
     def prepare(self, nodes: Iterable[NodeSpec]) -> list[Worker]:
         """Make their folders and cards. Raises ClusterError for a box that is not there."""

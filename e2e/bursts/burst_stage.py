@@ -136,7 +136,7 @@ async def smaller(provider: str, target: Target, choices: Choices, burst: Burst)
     least = await smallest(burst, fails)
     world = venue_of(provider).world(least.seed)
     text = pprint.pformat([*world, *least.steps], width=118)
-    return f"{text}\nagain: python -m e2e.bursts.soak --cluster {provider} --only {least.seed}"
+    return f"{text}\nagain: python -m pytest e2e/bursts --cluster {provider} --burst {least.seed}"
 
 
 async def smallest(burst: Burst, fails: Callable[[Burst], Awaitable[bool]], seconds: float = _SMALLER_SECONDS) -> Burst:

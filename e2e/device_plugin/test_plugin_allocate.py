@@ -134,32 +134,25 @@ async def _write_book(stage: PluginUnderTest, written: list[tuple[str, list[str]
     (stage.cards.folder / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps(book))
 
 
-async def admit_in_another_order(
-    stage: PluginUnderTest, first_bound: str, then_bound: str
-) -> dict[str, dict[str, str]]:
-    """Two equal pods, of which the kubelet admits the one first that was bound last; both start. Returns the variables of each."""
-    free = await stage.free_ids()
-    await stage.book(first_bound, 9, card=0)
-    await stage.book(then_bound, 9, card=1, position=1)
-    (first, told_first), (second, told_second) = await take(stage, free, 9), await take(stage, free, 9)
-    stage.kubelet.hold(stage.namespace, then_bound, "c0", first)
-    stage.kubelet.hold(stage.namespace, first_bound, "c0", second)
-    await until_it_may_start(stage, first)
-    await until_it_may_start(stage, second)
-    return {then_bound: told_first, first_bound: told_second}
-
-
 @pytest.mark.promise("DP-015", "PR-005")
 @pytest.mark.promise("D01")
 async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginUnderTest) -> None:
     """Defect D1: the guess was wrong; the kubelet's records show it, and the annotations change places first."""
-    told_of = await admit_in_another_order(stage, "a", "b")
+    free = await stage.free_ids()
+    await stage.book("a", 9, card=0)
+    await stage.book("b", 9, card=1, position=1)
+    (first, told_b), (second, told_a) = await take(stage, free, 9), await take(stage, free, 9)
+    # The kubelet admits the one first that was bound last.
+    stage.kubelet.hold(stage.namespace, "b", "c0", first)
+    stage.kubelet.hold(stage.namespace, "a", "c0", second)
+    await until_it_may_start(stage, first)
+    await until_it_may_start(stage, second)
 
-    for name, told in told_of.items():
+    for name, told in (("a", told_a), ("b", told_b)):
         noted = (await stage.pod(name))["metadata"]["annotations"]
         assert noted[spec.POD_INDEX] == told[spec.ENV_INDEX]
         assert spec.POD_REPAIR not in noted
-    assert told_of["b"][spec.ENV_INDEX] != told_of["a"][spec.ENV_INDEX]
+    assert told_b[spec.ENV_INDEX] != told_a[spec.ENV_INDEX]
 
 
 async def until_it_may_start(stage: PluginUnderTest, ids: list[str]) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 # What is always named, though it may be a default; what is if the run has named it; and what is then in random order alone.
 _ALWAYS: Final = ("--cluster", "--target")
 _IF_NAMED: Final = (
-    "--kubernetes", "--assets", "--node-image", "--image-base", "--kubeconfig", "--context", "--bursts",
+    "--kubernetes", "--assets", "--node-image", "--image-base", "--kubeconfig", "--context", "--bursts", "--burst",
     "--burst-seed", "--random-clusters", "--chaos-seconds", "--chaos-seed", "--seed", "--require-control-plane", "--slow",
 )  # fmt: skip
 _CHOOSING: Final = ("--profile", "-k", "-m", "--quick", "--not-exhaustive")
