@@ -1,8 +1,8 @@
 """Defects of the original's extender, by their numbers (CONTRIBUTING.md has the list): each a case that it fails.
 
 Elsewhere are D14 (e2e/device_plugin/test_defects.py), D16 to D18 (test_defect_races.py), D19 (e2e/conformance/test_bad_input.py),
-D20 (test_defect_refused_binding.py), D21 and D22 (e2e/scenarios/test_containers.py), D23 (test_extender_wire.py), D24
-(test_binding.py), D25 (also test_extender_prioritize.py, test_preemption.py) and D28 (test_defect_manifests.py).
+D20 and D24 (test_binding.py), D21 and D22 (e2e/scenarios/test_containers.py), D23 (test_extender_wire.py), D25 (also
+test_extender_prioritize.py, test_preemption.py) and D28 (test_defect_manifests.py).
 """
 
 from __future__ import annotations

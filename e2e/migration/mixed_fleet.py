@@ -113,8 +113,8 @@ def _originals(target: Target) -> Target:
     original = load_target("original-dialect")
     words, plugin = original.extender.argv, original.device_plugin
     faults = [one for one in sorted(reference_faults.dialect(reference_faults.EXTENDER)) if not one.startswith(_RACES)]
-    spelt = (*words[: words.index("--dialect")], *(f"--fault={one}" for one in faults))
-    extender = replace(original.extender, argv=spelt)
+    variables = {**original.extender.environment, reference_faults.VARIABLE: ",".join(faults)}
+    extender = replace(original.extender, argv=words[: words.index("--dialect")], environment=variables)
     folder = ("--folder", "{device_plugin_path}")
     plugin = replace(plugin, argv=(*plugin.argv, *folder), fixed_folder="", account=target.device_plugin.account)
     return replace(original, extender_or_none=extender, device_plugin_or_none=plugin)

@@ -197,7 +197,7 @@ def main() -> None:
     # The original's flags for its log.
     parser.add_argument("-logtostderr", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", default="0", help=argparse.SUPPRESS)
-    reference_faults.add_flags(parser, "extender")
+    parser.add_argument("--dialect", choices=[reference_faults.ORIGINAL])
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
     faults = reference_faults.chosen(arguments, os.environ, "extender")

@@ -41,19 +41,13 @@ _DIALECT: Final = frozenset({
 _DEFECT: Final = re.compile(r"d\d\d-")
 
 
-def add_flags(parser: argparse.ArgumentParser, program: str) -> None:
-    """Declare how faults and the dialect are chosen."""
-    parser.add_argument("--fault", action="append", default=[], choices=sorted(FAULTS[program]), metavar="NAME")
-    parser.add_argument("--dialect", choices=[ORIGINAL])
-
-
 def chosen(arguments: argparse.Namespace, environment: Mapping[str, str], program: str) -> frozenset[str]:
     """The faults of this program. Raises SystemExit for one in the environment that no program knows."""
     named = {name for name in environment.get(VARIABLE, "").split(",") if name}
     if unknown := named.difference(*FAULTS.values()):
         raise SystemExit(f"{VARIABLE}: unknown faults {', '.join(sorted(unknown))}")
     spoken = dialect(FAULTS[program]) if arguments.dialect else frozenset()
-    return frozenset((named & FAULTS[program]) | set(arguments.fault) | spoken)
+    return (named & FAULTS[program]) | spoken
 
 
 def dialect(known: frozenset[str]) -> frozenset[str]:

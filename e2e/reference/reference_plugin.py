@@ -241,7 +241,7 @@ def main() -> None:
     for flag in ("--logtostderr", "--health-check", "--mps", "--query-kubelet"):
         parser.add_argument(flag, f"-{flag.lstrip('-')}", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", help=argparse.SUPPRESS)
-    reference_faults.add_flags(parser, "device_plugin")
+    parser.add_argument("--dialect", choices=[reference_faults.ORIGINAL])
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
     faults = reference_faults.chosen(arguments, os.environ, "device_plugin")

@@ -104,16 +104,16 @@ async def test_nearly_five_pods_a_card_at_once(slots: Observer, cards: int) -> N
 async def test_amounts_are_exact_over_restarts(slots: Observer, cards: int) -> None:
     """Pods of odd sizes keep their cards and exact MiB over restarts of the kubelet and of both while others come and go."""
     there: dict[str, int] = {}
-    lives: dict[str, str] = {}
+    lives: dict[str, Any] = {}
     for step, sizes in enumerate([(81_919, 40_961), (1, 13_777), (27_181, 1)]):
         added = {f"p-{step}-{number}": mib for number, mib in enumerate(sizes)}
         await slots.create(*(slot_pod(name, mib) for name, mib in added.items()))
         there |= added
-        lives |= await _containers(slots, *added)
+        lives |= await slots.lives(*added)
         await slots.restart(NODE, "both" if step else "kubelet")
         await eventually(lambda: _amount(slots, "allocatable", spec.RESOURCE_SLOT), bool, "the slots are back")
 
-        assert lives == await _containers(slots, *there)
+        assert lives == await slots.lives(*there)
         pods = await slots.check_right_cards(*there)
         assert {pod["metadata"]["name"]: int(pod["metadata"]["annotations"][spec.POD_UNITS]) for pod in pods} == there
         await slots.check_books()
@@ -135,12 +135,6 @@ def booked_by_card(pods: list[Any], cards: int) -> dict[int, int]:
     for pod in pods:
         booked[card_of(pod)] += units_of(pod)
     return booked
-
-
-async def _containers(slots: Observer, *names: str) -> dict[str, str]:
-    """Which container of each pod runs."""
-    pods = await slots.running(*names)
-    return {pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["containerID"] for pod in pods}
 
 
 async def _amount(slots: Observer, kind: str, resource: str) -> int:
