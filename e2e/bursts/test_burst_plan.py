@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from e2e.bursts.burst_plan import PARTS, Burst, make_burst
-from e2e.bursts.burst_stage import BURSTS_OF_A_WORLD, Venue, smallest
+from e2e.bursts.burst_plan import PARTS, make_burst
+from e2e.bursts.burst_stage import BURSTS_OF_A_WORLD, Venue
 from e2e.bursts.world import units_of_model
 
 NODES = {"a": {0: 14, 1: 14}, "b": {0: 14, 1: 10}}
@@ -43,15 +43,3 @@ def test_worlds_have_boxes_of_1_to_16_cards_of_mixed_sizes() -> None:
     assert min(map(min, sizes)) > 0
     assert max(map(len, sizes)) > 1
     assert Venue(is_real=True).world("7/1") == ()
-
-
-async def test_a_burst_that_fails_is_made_smaller() -> None:
-    """To the parts that it fails without none of."""
-    burst = next(burst for burst in BURSTS if len(burst.made) > 20)
-    guilty = {*list(burst.made)[3:5], "gaps"}
-
-    async def fails(less: Burst) -> bool:
-        return guilty.isdisjoint(less.seed.split("-"))
-
-    least = await smallest(burst, fails)
-    assert {*burst.parts} - {*least.seed.split("-")} == guilty

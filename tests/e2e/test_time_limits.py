@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.nested_pytest import run_pytest
 
 _SETTINGS = """
@@ -58,15 +56,12 @@ def pytest_collection_modifyitems(items):
 """
 
 
-@pytest.mark.parametrize(
-    "workers", ["0", pytest.param("1", marks=pytest.mark.exhaustive("a worker runs the same phases as one process"))]
-)
-def test_a_case_over_its_limit_fails_alone(tmp_path: Path, workers: str) -> None:
+def test_a_case_over_its_limit_fails_alone(tmp_path: Path) -> None:
     """It is cancelled, or an alarm ends it; the cases after it pass in the same process, on the same event loop."""
     (tmp_path / "pytest.ini").write_text(_SETTINGS)
     (tmp_path / "test_cases.py").write_text(_CASES)
     (tmp_path / "conftest.py").write_text(_CONFTEST)
-    run = run_pytest(tmp_path, "-n", workers)
+    run = run_pytest(tmp_path, "-n", "0")
 
     assert "3 failed, 2 passed" in run.stdout, run.stdout + run.stderr
     assert "the case is over its limit of 3 s" in run.stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from e2e.reference import reference_faults
-from e2e.reference.faulty_implementations import ROOT, FaultyImplementation, load, outcomes_of, play
+from e2e.reference.faulty_implementations import ROOT, FaultyImplementation, load, play
 from e2e.reference.reference_faults import FAULTS
 
 REFERENCES = ROOT / "e2e" / "reference"
@@ -80,22 +80,6 @@ def test_a_fault_that_no_program_knows_is_refused() -> None:
     ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=variables)
 
     assert (ended.returncode, ended.stderr) == (1, "REFERENCE_FAULTS: unknown faults nope\n")
-
-
-def test_outcomes_are_read_by_node_id() -> None:
-    """A case that failed and then had an error at its end has failed."""
-    junit = (
-        '<testsuites><testsuite><testcase classname="e2e.x.test_y" name="test_a[one]"><failure/></testcase>'
-        '<testcase classname="e2e.x.test_y" name="test_a[one]"><error/></testcase>'
-        '<testcase classname="e2e.x.test_y" name="test_b"><skipped/></testcase>'
-        '<testcase classname="e2e.x.test_y" name="test_c"/></testsuite></testsuites>'
-    )
-
-    assert outcomes_of(junit) == {
-        "e2e/x/test_y.py::test_a[one]": "failed",
-        "e2e/x/test_y.py::test_b": "skipped",
-        "e2e/x/test_y.py::test_c": "passed",
-    }
 
 
 @pytest.mark.exhaustive("each starts a cluster of its own; python -m e2e faulty plays all")
