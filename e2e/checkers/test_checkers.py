@@ -23,7 +23,6 @@ ALL: tuple[Rule, ...] = (
     kept_binds, refused_binds,
 )  # fmt: skip
 CARDS = Cards(0.5, "n", {0: Card(14, "GPU-a"), 1: Card(10, "GPU-b")})
-UUIDS = {0: "GPU-a", 1: "GPU-b"}
 NODES = [{"metadata": {"name": "n"}}]
 IN_SLOTS = {"v": 1, "mode": "slots", "cards": [{"index": 0, "uuid": "GPU-a", "units": 14, "healthy": True, "slots": 2}]}
 SLOTTED = [{"metadata": {"name": "n", "annotations": {spec.NODE_CARDS: json.dumps(IN_SLOTS)}}}]

@@ -8,8 +8,8 @@ import json
 from typing import Any, Final
 
 import pytest
-import yaml
 
+from clusters.api import kubeconfig_file
 from clusters.api.api_client import Object
 from clusters.api.connection import Connection, TransportError
 from clusters.api.resources import PODS
@@ -193,11 +193,8 @@ async def test_d20_a_refused_binding_leaves_no_annotation(stage: ExtenderUnderTe
     """A refusal that no extender can foresee meets the Binding: then the pod names no card, and the next bind succeeds."""
     await stage.node(name, 14, 1)
     (pod,) = await stage.create(stage.pod("p", 9))
-    account = await stage.account()
-    proxy = ApiProxy(Connection.from_kubeconfig(account))
-    through = yaml.safe_load(account.read_text())
-    through["clusters"][0]["cluster"] = {"server": proxy.url}
-    (stage.folder / "kubeconfig").write_text(yaml.safe_dump(through))
+    proxy = ApiProxy(Connection.from_kubeconfig(await stage.account()))
+    through = kubeconfig_file.write(stage.folder / "kubeconfig", proxy.url, ca=None)
     is_shut = True
 
     async def refuse(call: Call) -> int:
@@ -209,7 +206,7 @@ async def test_d20_a_refused_binding_leaves_no_annotation(stage: ExtenderUnderTe
     proxy.refuse = refuse
     await proxy.open()
     try:
-        async with stage.extender(account=stage.folder / "kubeconfig") as url:
+        async with stage.extender(account=through) as url:
             refused = await _bind(stage, pod, name, url)
             assert is_refusal(refused)
             await eventually(left, lambda found: not found, "no annotation of the refused pod names a card")

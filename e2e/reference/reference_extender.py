@@ -53,7 +53,7 @@ class Watcher:
 
     async def _follow(self, what: Resource, take: Callable[[str, Object], None]) -> None:
         is_blind = what is PODS and "restarts-empty" in self._faults
-        async for kind, item in self._api.watch(what):
+        async for kind, item in self._api.watch(what, "kube-system" if what is CONFIG_MAPS else None):
             if kind == "SYNCED":
                 is_blind = False
                 self._seen.add(what.kind)
@@ -71,8 +71,8 @@ class Watcher:
     def _ban(self, kind: str, one: Object) -> None:
         name = one["metadata"].get("name", "")
         if name.startswith(_BAN):
-            texts = (one.get("data") or {}).get("gpus", "")
-            self._book.banned[name.removeprefix(_BAN)] = frozenset() if kind == "DELETED" else bans(texts, self._faults)
+            text = (one.get("data") or {}).get("gpus", "")
+            self._book.banned[name.removeprefix(_BAN)] = frozenset() if kind == "DELETED" else bans(text, self._faults)
 
     def _pod(self, kind: str, pod: Object) -> None:
         # A queue of names has passed over the mark, too, if another pod has the name by then.
