@@ -58,7 +58,7 @@ AGAIN["status"]["containerStatuses"][0]["restartCount"] = 1
                 "2.0 s, held memory: card 1 of n: processes hold 0 MiB, its pods 2880",
             ],
         ),
-        (AGAIN, (2880, 2880), ["1.0 s, started again: bursts/a, n: "]),
+        (AGAIN, (2880, 2880), ["1.0 s, started again: bursts/a, n"]),
     ],
     ids=["right", "another card", "out of memory"],
 )
