@@ -47,7 +47,7 @@ def chosen(arguments: argparse.Namespace, environment: Mapping[str, str], progra
     if unknown := named.difference(*FAULTS.values()):
         raise SystemExit(f"{VARIABLE}: unknown faults {', '.join(sorted(unknown))}")
     spoken = dialect(FAULTS[program]) if arguments.dialect else frozenset()
-    return (named & FAULTS[program]) | spoken
+    return (FAULTS[program] & named) | spoken
 
 
 def dialect(known: frozenset[str]) -> frozenset[str]:
