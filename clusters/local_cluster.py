@@ -209,15 +209,6 @@ class LocalCluster:
         if plugin is not None:
             await self.launch(DEVICE_PLUGIN, node)
 
-    async def add_node(self, node: NodeSpec) -> None:
-        """See the seam."""
-        if node.name in self._nodes:
-            raise ClusterError(f"there is a node {node.name!r} already")
-        self._nodes[node.name] = node
-        await self._start_node(node)
-        if self._has_cards(node.name):
-            await self._equip(node.name)
-
     def cards(self, node: str) -> list[dict[str, Any]]:
         """See the seam."""
         return self._node(node).cards()

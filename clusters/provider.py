@@ -97,9 +97,6 @@ class Cluster(Protocol):
         ``reboot`` restarts the machine: containers end, the boot id is another, the cards and the device plugin start again.
         """
 
-    async def add_node(self, node: NodeSpec) -> None:
-        """A machine that joins the running cluster; returns when it takes pods, onto its cards too. Raises ClusterError."""
-
     def cards(self, node: str) -> list[dict[str, Any]]:
         """The state of a node's cards: index, uuid, name, memory total and used in MiB, processes."""
 

@@ -60,6 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--bursts", type=int, help="random bursts of pods (default: 100 on embedded, 20 on kind, 5 elsewhere)"
     )
     group.addoption("--burst-seed", type=int, help="seed of the first burst (default: the commit)")
+    group.addoption("--burst", default="", metavar="SEED/NUMBER", help="play this burst alone")
     group.addoption(
         "--random-clusters",
         type=int,

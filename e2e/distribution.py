@@ -36,8 +36,6 @@ _FIRST: Final = (
     # Cases mostly wait, unit tests compute: these fill the processors to the end.
     "e2e/",
 )
-# The cases that change the session's cluster for good.
-_LAST: Final = "e2e/scenarios/test_node_operations.py"
 
 
 def add_option(group: pytest.OptionGroup) -> None:
@@ -73,10 +71,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByCluster
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long cases first, then cases, then unit tests, larger files first, last those that spoil a cluster; a file's order stays.
+    """Long cases first, then cases, then unit tests, larger files first; a file's order stays.
 
-    With a seed the order is random, but for those that spoil a cluster; files stay together. The place of a file, and of a case in
-    it, follows from the seed and its name alone, so a part of a run has the order that it had in the whole.
+    With a seed the order is random; files stay together. The place of a file, and of a case in it, follows from the seed and its
+    name alone, so a part of a run has the order that it had in the whole.
     """
     counts = Counter(_path(item.nodeid) for item in items)
     seed = config.getoption("--seed", default=None)
@@ -84,14 +82,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     def chance(name: str) -> float:
         return random.Random(f"{seed} {name}").random()
 
-    def random_place(item: pytest.Item) -> tuple[bool, float, float]:
-        path = _path(item.nodeid)
-        return path == _LAST, chance(path), chance(item.nodeid)
+    def random_place(item: pytest.Item) -> tuple[float, float]:
+        return chance(_path(item.nodeid)), chance(item.nodeid)
 
-    def place(item: pytest.Item) -> tuple[bool, int, int, str]:
+    def place(item: pytest.Item) -> tuple[int, int, str]:
         path = _path(item.nodeid)
         early = next((number for number, first in enumerate(_FIRST) if path.startswith(first)), len(_FIRST))
-        return path == _LAST, early, -counts[path], path
+        return early, -counts[path], path
 
     items.sort(key=place if seed is None else random_place)
 

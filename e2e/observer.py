@@ -31,7 +31,7 @@ from e2e.checkers.overcommit import (
     unreadable,
 )
 from e2e.checkers.pod_requests import gpu_containers
-from e2e.checkers.right_card import MARK, SUM, right_card
+from e2e.checkers.right_card import MARK, right_card
 
 # How long a case waits at its end for an extender that still books its pods.
 _PATIENCE_SECONDS: Final = 5
@@ -218,10 +218,6 @@ class Observer:
         status = (await self.cluster.api.get(NODES, node))["status"]
         return str((status.get("allocatable") or {}).get(spec.RESOURCE_MEMORY, "0"))
 
-    async def offers_some(self, node: str) -> str:
-        """Wait until pods may use memory of a node; how much, in units."""
-        return await eventually(lambda: self.allocatable(node), lambda seen: seen != "0", f"{node} offers memory")
-
     async def shows(self, node: str, units: str, *, seconds: float = DEFAULT_SECONDS) -> None:
         """Wait until pods may use this number of units of a node."""
         what = f"pods may use {units} units of {node}"
@@ -327,22 +323,20 @@ class Observer:
     def _runs_here(self, pod: Mapping[str, Any]) -> bool:
         return bool(pod["metadata"]["namespace"] == self.namespace and pod["status"].get("phase") == "Running")
 
-    async def check_right_cards(self, *names: str, totals: bool = True) -> list[Object]:
+    async def check_right_cards(self, *names: str) -> list[Object]:
         """Each running pod's containers see the card of its annotation, and get their amounts; the pods.
 
-        Without ``totals`` the sum of a pod is not looked at: ``right_card.SUM`` has the reason. The mark of assigned pods is
-        judged by the cases about it.
+        The mark of assigned pods is judged by the cases about it.
         """
         pods = [await self.pod(name) for name in names]
         cards = [self.cards(node) for node in {pod["spec"]["nodeName"] for pod in pods}]
         found = judge([Listed(self._now(), pods), *cards, *await self.told(pods)], right_card)
-        open_rules = {MARK} if totals else {MARK, SUM}
-        assert [one for one in found if one.rule not in open_rules] == []
+        assert [one for one in found if one.rule != MARK] == []
         return pods
 
-    async def check_all(self, *names: str, totals: bool = True) -> list[Object]:
+    async def check_all(self, *names: str) -> list[Object]:
         """Both: the right cards of these pods, and all books; the pods."""
-        pods = await self.check_right_cards(*names, totals=totals)
+        pods = await self.check_right_cards(*names)
         await self.check_books()
         return pods
 

@@ -59,7 +59,6 @@ def _faults(reporter: pytest.TerminalReporter) -> None:
 
 def _texts(reporter: pytest.TerminalReporter) -> None:
     for about, title in (
-        ("churn", "restarts under churn"),
         ("chaos", "two extenders and a scheduler, killed, paused and cut off"),
         ("migration", "from the original's programs to ours and back"),
     ):

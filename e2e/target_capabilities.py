@@ -30,7 +30,6 @@ _PROGRAMS_OF: Final = {
     "explain": frozenset({EXTENDER, KUBECTL}),
     "extender": frozenset({EXTENDER}),
     "faults": _BOTH,
-    "go_plugin": _BOTH,
     "inspect": frozenset({INSPECT}),
     "migration": _BOTH,
     "scenarios": _BOTH,

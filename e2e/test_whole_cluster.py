@@ -33,21 +33,24 @@ def cluster(request):
 _CASES: Final = "def test_one(cluster): pass\ndef test_two(cluster): pass\n"
 
 
-@pytest.mark.parametrize(
-    ("processes", "verdicts"),
-    [
-        pytest.param((), ["main"], marks=pytest.mark.exhaustive("two processes show it, too")),
-        (("-n", "2", "--dist", "load"), ["gw0", "gw1"]),
-    ],
-    ids=["one process", "two"],
-)
-async def test_a_wrong_cluster_fails_its_verdict_and_no_case(
-    tmp_path: Path, processes: tuple[str, ...], verdicts: list[str]
-) -> None:
+async def test_a_wrong_cluster_fails_its_verdict_and_no_case(tmp_path: Path) -> None:
     """Each process reports its cluster, the run fails, and both cases pass."""
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_cases.py").write_text(_CASES)
-    arguments = ("-m", "pytest", "-rA", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), *processes)
+    verdicts = ["gw0", "gw1"]
+    arguments = (
+        "-m",
+        "pytest",
+        "-rA",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(tmp_path),
+        "-n",
+        "2",
+        "--dist",
+        "load",
+    )
     variables = {"PYTHONPATH": str(Path(__file__).parents[1])}
     done = await commands.run(sys.executable, *arguments, folder=tmp_path, variables=variables)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import Connection, TransportError
-from clusters.provider import ClusterError, NodeSpec
+from clusters.provider import ClusterError
 
 NAME: Final = "existing"
 # An API server of others may restart, or be overloaded, for this long, in seconds.
@@ -61,10 +61,6 @@ class ExistingCluster:
     async def restart_kubelet(self, node: str, *, reboot: bool = False, lose_checkpoint: bool = False) -> None:
         """Raises ClusterError."""
         _refuse(f"the kubelet of {node} is not restarted (reboot={reboot}, lose_checkpoint={lose_checkpoint})")
-
-    async def add_node(self, node: NodeSpec) -> None:
-        """Raises ClusterError."""
-        _refuse(f"{node.name} cannot join it")
 
     def cards(self, node: str) -> list[dict[str, Any]]:
         """Raises ClusterError: only a program on the node can ask them."""

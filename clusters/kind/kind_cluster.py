@@ -273,10 +273,6 @@ class KindCluster:
         if node in self.workers.sets:
             await self._plugin_is_ready(node)
 
-    async def add_node(self, node: NodeSpec) -> None:
-        """Raises ClusterError."""
-        raise ClusterError(f"provider kind: kind has no verb by which {node.name} could join")
-
     def cards(self, node: str) -> list[dict[str, Any]]:
         """See the seam; the control plane's node has none."""
         return [] if node == self.workers.control_plane else self.workers.simulated(node).cards()

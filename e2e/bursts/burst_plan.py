@@ -149,11 +149,6 @@ class Burst:
         """The pods that stay, by name."""
         return {name: pod for name, pod in self.made.items() if name not in self.deleted}
 
-    @property
-    def parts(self) -> list[str]:
-        """All that may be left out: kinds of parts, and pods by their names."""
-        return [*PARTS, *self.made]
-
     def without(self, *parts: str) -> Burst:
         """The same burst without these."""
         seed = "-".join([self.seed, *parts])

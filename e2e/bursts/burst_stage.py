@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
-import pprint
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from clusters.api.api_client import MERGE_PATCH
 from clusters.api.resources import NODES
@@ -34,9 +30,6 @@ from e2e.target_capabilities import options_known
 _NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bursts.yaml"
 # The number of consecutive bursts that share a world.
 BURSTS_OF_A_WORLD: Final = 3
-# Against a burst that fails each time: how long it is made smaller, and how long each try may take to settle.
-_SMALLER_SECONDS: Final = 120.0
-_SMALLER_SETTLES: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,31 +69,19 @@ def venue_of(provider: str) -> Venue:
 
 
 @contextlib.asynccontextmanager
-async def open_player(
-    provider: str,
-    target: Target,
-    choices: Choices,
-    seed: str,
-    plugin_options: Mapping[str, str] | None = None,
-    *,
-    settle_seconds: float | None = None,
-) -> AsyncIterator[Player]:
-    """A cluster of the burst's world is up while inside; ``plugin_options`` are for every device plugin."""
+async def open_player(provider: str, target: Target, choices: Choices, seed: str) -> AsyncIterator[Player]:
+    """A cluster of the burst's world is up while inside."""
     venue = venue_of(provider)
     world = venue.world(seed)
     speed = choices.speed if venue.speed == 1 else venue.speed
-    seconds = venue.settle_seconds if settle_seconds is None else settle_seconds
     with tempfile.TemporaryDirectory() as folder, options_known(target):
-        nodes = [
-            target.spelt(msgspec.structs.replace(node, plugin_options=dict(plugin_options or {})))
-            for node in [one.made(Path(folder)) for one in world] or load_nodes(_NODES_FILE)
-        ]
+        nodes = [target.spelt(one) for one in [one.made(Path(folder)) for one in world] or load_nodes(_NODES_FILE)]
         async with own_cluster(provider, nodes, target, replace(choices, speed=speed)) as cluster:
             await _furnish(cluster, world)
             unhealthy = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else frozenset()
             names = [node.name for node in nodes]
             async with player_on(
-                cluster, names, seconds, is_real=venue.is_real, target=target, unhealthy=unhealthy
+                cluster, names, venue.settle_seconds, is_real=venue.is_real, target=target, unhealthy=unhealthy
             ) as player:
                 yield player
 
@@ -130,34 +111,6 @@ async def player_on(
         )
         stack.push_async_callback(player.clear)
         yield player
-
-
-async def smaller(provider: str, target: Target, choices: Choices, burst: Burst) -> str:
-    """A failed burst without the parts that it fails without, for a reader, and the command that plays it again."""
-
-    async def fails(less: Burst) -> bool:
-        async with open_player(provider, target, choices, less.seed, settle_seconds=_SMALLER_SETTLES) as player:
-            return bool((await player.play(less)).findings)
-
-    least = await smallest(burst, fails)
-    world = venue_of(provider).world(least.seed)
-    text = pprint.pformat([*world, *least.steps], width=118)
-    return f"{text}\nagain: python -m e2e.bursts.soak --cluster {provider} --only {least.seed}"
-
-
-async def smallest(burst: Burst, fails: Callable[[Burst], Awaitable[bool]], seconds: float = _SMALLER_SECONDS) -> Burst:
-    """The burst without half of its parts as often as it still fails, then without a quarter of them, and so on."""
-    left, left_out = burst.parts, list[str]()
-    size = len(left)
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            while size > 1:
-                size = -(-size // 2)
-                for part in [left[at : at + size] for at in range(0, len(left), size)]:
-                    if await fails(burst.without(*left_out, *part)):
-                        left_out += part
-                        left = [one for one in left if one not in part]
-    return burst.without(*left_out)
 
 
 async def _furnish(cluster: Cluster, world: Sequence[NodePlan]) -> None:

@@ -26,6 +26,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "burst_seed" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--bursts", default=None)
         count = chosen if chosen is not None else _COUNTS[metafunc.config.getoption("--cluster")]
+        if only := metafunc.config.getoption("--burst", default=""):
+            metafunc.parametrize(
+                ("player", "burst_seed"), [(only, only)], ids=[only], indirect=["player"], scope="module"
+            )
+            return
         seed = metafunc.config.stash[SEED]
         seeds = [f"{seed}/{number}" for number in range(count)]
         a_world = BURSTS_OF_A_WORLD if metafunc.config.getoption("--cluster") in STAND_INS else count

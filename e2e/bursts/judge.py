@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from e2e import spec
 from e2e.bursts.burst_plan import ENDS_LABEL, HELD_MIB_PER_UNIT, POD_LABEL
-from e2e.bursts.world import FOREIGN, FOREIGN_AMOUNT, FOREIGN_RESOURCE
 from e2e.checkers.history import Asked, Cards, Entry, Listed, State, name_of
 from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, shares_or_none
@@ -145,25 +144,6 @@ def book_is_whole(state: State, entry: Entry) -> Iterator[Finding]:
         for node, cards in state.cards.items():
             for card in sorted(cards.keys() - shown.get(node, set())):
                 yield Finding("book is whole", entry.at, "it is not in the extender's book", node=node, card=card)
-
-
-def lost_marks(item: Mapping[str, Any]) -> list[str]:
-    """Metadata of another program that is gone from a pod or a node."""
-    metadata = item["metadata"]
-    return [f"{metadata['name']}: another's {mark} has gone" for mark in sorted(_marks(FOREIGN) - _marks(metadata))]
-
-
-def _marks(metadata: Mapping[str, Any]) -> set[str]:
-    lists = [(kind, metadata.get(kind) or ()) for kind in FOREIGN]
-    return {
-        f"{kind} {one}" for kind, there in lists for one in (there.items() if isinstance(there, Mapping) else there)
-    }
-
-
-def lost_resource(node: Mapping[str, Any]) -> list[str]:
-    """The resource of another program, if it is gone from a node."""
-    amount = (node["status"].get("capacity") or {}).get(FOREIGN_RESOURCE)
-    return [] if amount == FOREIGN_AMOUNT else [f"{node['metadata']['name']}: {FOREIGN_RESOURCE} is {amount}"]
 
 
 def wrong_rows(

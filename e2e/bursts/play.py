@@ -26,8 +26,6 @@ from e2e.bursts.judge import (
     is_running,
     is_turned_away,
     is_without_room,
-    lost_marks,
-    lost_resource,
     started_again,
     unsettled,
     wrong_rows,
@@ -103,7 +101,6 @@ class Player:
         found = judge(seen, unreadable, over_booked, right_card, started_again, held_memory)
         result.findings += [str(one) for one in found if one.rule != SUM or one.node not in other_sums]
         result.other_sums = sum(one.rule == SUM for one in found)
-        result.findings += await self._check_marks(burst)
         if not result.findings:
             result.findings = await self._check_book(seen)
         if not result.findings and self._inspect is not None:
@@ -274,13 +271,6 @@ class Player:
         told = await asyncio.gather(*(self._of(pod["metadata"]["namespace"]).told([pod]) for pod in running))
         cards = [self.observer.cards(node) for node in self.nodes]
         return [Listed(0.0, pods), *cards, *(entry for entries in told for entry in entries)]
-
-    async def _check_marks(self, burst: Burst) -> list[str]:
-        pods, nodes = await self._listed()
-        marked = [pod for pod in pods if burst.made[pod["metadata"]["labels"][POD_LABEL]].is_marked]
-        others = [] if self._is_real else nodes
-        found = [text for item in marked + others for text in lost_marks(item)]
-        return found + [text for node in others for text in lost_resource(node)]
 
     async def _listed(self) -> tuple[list[Object], list[Object]]:
         return await self._pods(), await self._cluster.api.list(NODES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -12,10 +13,10 @@ import pytest_asyncio
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target
-from e2e.bursts.burst_stage import Venue, open_player, player_on, smaller, venue_of
+from e2e.bursts.burst_stage import Venue, open_player, player_on, venue_of
 from e2e.bursts.conftest import SEED
 from e2e.bursts.play import Player
-from e2e.go_plugin.go_plugin import in_the_place_of_ours
+from e2e.migration.mixed_fleet import original_fleet
 from e2e.real_kubelets import STAND_INS
 from e2e.report.case_notes import add_note
 
@@ -24,7 +25,6 @@ pytestmark = pytest.mark.needs("repair")
 # A burst of this kind catches a plugin that repairs nothing within very few; against a hang only.
 _MOST_TO_CATCH: Final = 40
 _HELD_SECONDS: Final = 5.0
-_SMALLER: Final = pytest.StashKey[bool]()
 # Real containers need some time before it is certain that they do not run.
 _HELD_SECONDS_ON_REAL_KUBELETS: Final = 45.0
 
@@ -63,41 +63,28 @@ async def player(
 
 @pytest.mark.promise("DP-015", "E2E-002", "PR-005")
 async def test_a_burst_ends_with_everything_right(
-    request: pytest.FixtureRequest,
-    player: Player,
-    venue: Venue,
-    provider: str,
-    target: Target,
-    choices: Choices,
-    burst_seed: str,
+    request: pytest.FixtureRequest, player: Player, venue: Venue, burst_seed: str
 ) -> None:
-    """Pods created and deleted together, 40 at most, in a world of the seed's, programs restarted at random.
-
-    The first that fails is made smaller.
-    """
-    burst = await venue.burst(burst_seed, player)
-    result = await player.play(burst)
+    """Pods created and deleted together, 40 at most, in a world of the seed's, programs restarted at random."""
+    result = await player.play(await venue.burst(burst_seed, player))
     add_note(request, "burst", asdict(result))
 
-    text = f"{result.text()}\n{player.recent_logs()}"
-    if result.findings and not (venue.is_real or _SMALLER in request.config.stash):
-        request.config.stash[_SMALLER] = True
-        text += f"\nmade smaller:\n{await smaller(provider, target, choices, burst)}"
-    assert result.findings == [], text
+    again = f"in parts: --burst {burst_seed}-p00-gaps leaves out a pod and all gaps"
+    assert result.findings == [], f"{result.text()}\n{player.recent_logs()}\n{again}"
 
 
 async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
-    request: pytest.FixtureRequest, player: Player, venue: Venue, provider: str
+    request: pytest.FixtureRequest, player: Player, venue: Venue, provider: str, target: Target, tmp_path: Path
 ) -> None:
     """The proof that these cases can fail, on real kubelets too: as the original does, it cannot tell two containers' pods."""
     seed, found = request.config.stash[SEED], list[str]()
     seconds = _HELD_SECONDS if provider in STAND_INS else _HELD_SECONDS_ON_REAL_KUBELETS
-    async with in_the_place_of_ours(player.observer, *player.nodes) as guessing:
+    async with original_fleet(player.observer, target, tmp_path, *player.nodes) as guessing:
         other = Player(
             player.observers,
             player.nodes,
             settle_seconds=seconds,
-            restart_plugin=lambda node: guessing[node].restart(),
+            restart_plugin=guessing.restart_plugin,
             is_real=True,
         )
         for number in range(_MOST_TO_CATCH):
@@ -106,22 +93,3 @@ async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
                 break
 
     assert found
-
-
-@pytest.mark.promise("PR-005")
-@pytest.mark.exhaustive("the bursts again with another plugin; the case before this one proves that they can fail")
-@pytest.mark.stand_in_only("a real kubelet admits in the order of the bindings, so our plugin's first guess is right")
-async def test_the_same_bursts_catch_a_plugin_that_repairs_nothing(
-    request: pytest.FixtureRequest, target: Target, choices: Choices, venue: Venue, provider: str
-) -> None:
-    """The proof that these cases can fail: with the repair switched off a pod is held for ever, and the verdict shows it."""
-    seed, found = request.config.stash[SEED], list[str]()
-    async with open_player(
-        provider, target, choices, f"{seed}/0", {"repair": "hold"}, settle_seconds=_HELD_SECONDS
-    ) as player:
-        for number in range(_MOST_TO_CATCH):
-            found = (await player.play(await venue.burst(f"{seed}/{number}", player))).findings
-            if any("annotation names" in finding for finding in found):
-                break
-
-    assert any("annotation names" in finding for finding in found), found

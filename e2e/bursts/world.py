@@ -15,7 +15,7 @@ from e2e import spec
 from fake_nvml.card_models import catalogue
 from fake_nvml.fake_nvml_errors import CatalogueError
 
-# Metadata of another program on nodes and pods. Our programs must leave it as it is.
+# Metadata of another program on nodes and pods. Our programs must leave it as it is, which run_judge.py judges at each write.
 FOREIGN: Final[Mapping[str, Any]] = {
     "annotations": {"example.com/note": "of another, ALIYUN_COM_GPU_MEM_IDX: 7"},
     "labels": {"example.com/team": "another"},

@@ -119,8 +119,8 @@ def _answers(answer: Any) -> Counter[str] | None:
 def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
     """A node passes the filter if a card of it has room by the API, and only then.
 
-    Not judged are nodes that have just changed, nodes with a pod of which the API does not show the card, and pods with wishes,
-    for which there are other rules.
+    Not judged are nodes that have just changed or of which cards are banned, nodes with a pod of which the API does not show the
+    card, and pods with wishes, for which there are other rules.
     """
     if not isinstance(entry, Asked) or entry.path != spec.FILTER or entry.status != 200:
         return
@@ -132,7 +132,7 @@ def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
         pods_of[pod["spec"].get("nodeName", "")].append(pod)
     for name in sorted(set(question.node_names)):
         node = state.nodes.get(name)
-        if node is None or not _is_settled(state, name, entry):
+        if node is None or name in state.banned or not _is_settled(state, name, entry):
             continue
         if (has_room := _has_room(question.pod, node, pods_of[name])) is not None:
             yield from _choice(question.pod, node, answer, entry.at, has_room=has_room)

@@ -94,6 +94,8 @@ class State:
     """By node."""
     told: dict[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     """By the pod's uid."""
+    banned: set[str] = field(default_factory=set)
+    """The nodes of which a ConfigMap of the original's form may ban cards."""
     touched: dict[str, float] = field(default_factory=dict)
     """When the API server last wrote a node's cards or amounts, or one of its pods."""
     stood_still: float = -math.inf
@@ -137,6 +139,8 @@ class State:
                 self.injected[entry.folder].append(entry.words)
             case PluginCall(method="ListAndWatch"):
                 self._take_list(entry)
+            case Written(kind="configmaps"):
+                self._take_ban(entry)
             case Written(kind="pods"):
                 self._write(self.pods, "uid", entry)
                 self._touch(entry, lambda pod: pod["spec"].get("nodeName", ""))
@@ -144,6 +148,12 @@ class State:
                 self._write(self.nodes, "name", entry)
                 if _cards_of(entry.old) != _cards_of(entry.new):
                     self._touch(entry, lambda node: node["metadata"]["name"])
+
+    def _take_ban(self, entry: Written) -> None:
+        name = (entry.new or entry.old or {})["metadata"]["name"]
+        if (node := name.removeprefix("unhealthy-gpu-")) != name:
+            self.touched[node] = entry.at
+            (self.banned.discard if entry.new is None else self.banned.add)(node)
 
     def _write(self, known: dict[str, Object], key: str, entry: Written) -> None:
         if entry.old is not None:

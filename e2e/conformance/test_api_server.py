@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusters.api.api_client import JSON_PATCH, MERGE_PATCH, ApiError
-from clusters.api.resources import NODES, PODS
+from clusters.api.resources import PODS
 from clusters.api.waiting import until
 from e2e.builders import NO_SCHEDULER, gpu_pod
 from e2e.observer import Observer
@@ -78,20 +78,6 @@ async def test_slashes_in_a_json_patch_are_escaped(observer: Observer) -> None:
     assert (await observer.pod("p"))["metadata"]["annotations"]["a.b/c"] == "1"
 
 
-async def test_spec_and_status_are_written_apart(observer: Observer) -> None:
-    """A patch of a node never changes its status, a patch of its status changes annotations too (the plugin needs that)."""
-    api = observer.cluster.api
-    await api.patch(NODES, "a1", {"status": {"capacity": {"example.com/x": "1"}}})
-    assert "example.com/x" not in (await api.get(NODES, "a1"))["status"]["capacity"]
-    both = {"metadata": {"annotations": {"example.com/y": "2"}}, "status": {"capacity": {"example.com/x": "1"}}}
-    await api.patch(NODES, "a1", both, subresource="status")
-    node = await api.get(NODES, "a1")
-    gone = {"metadata": {"annotations": {"example.com/y": None}}, "status": {"capacity": {"example.com/x": None}}}
-    await api.patch(NODES, "a1", gone, subresource="status")
-
-    assert (node["status"]["capacity"]["example.com/x"], node["metadata"]["annotations"]["example.com/y"]) == ("1", "2")
-
-
 @pytest.mark.promise("API-012")
 async def test_field_selectors_select_and_unknown_fields_are_refused(observer: Observer) -> None:
     """The server selects pods by name and by node, and answers 400 to a field that it does not know."""
@@ -103,14 +89,3 @@ async def test_field_selectors_select_and_unknown_fields_are_refused(observer: O
     assert [pod["metadata"]["name"] for pod in found] == ["a"]
     error = await refused(api.list(PODS, observer.namespace, field_selector="spec.containers=x"))
     assert error.code == 400
-
-
-@pytest.mark.promise("API-012")
-async def test_a_selected_watch_shows_what_enters_and_leaves(observer: Observer) -> None:
-    """A kubelet's watch: the Binding is its ADDED."""
-    await waiting_pod(observer)
-    async with observer.watching(field_selector="spec.nodeName=cpu-of-nobody") as seen:
-        await observer.bind("p", "cpu-of-nobody")
-        await until(lambda: len(seen), lambda count: count > 1, "the watch shows the pod")
-
-    assert [kind for kind, _ in seen] == ["SYNCED", "ADDED"]

@@ -39,16 +39,6 @@ async def test_a_malformed_body_is_answered_with_an_error(
 
 @pytest.mark.needs("device_plugin")
 @pytest.mark.promise("EXT-010")
-async def test_the_extender_lives_on_after_malformed_bodies(observer: Observer) -> None:
-    """Two megabytes of nothing, then business as usual."""
-    await observer.post(spec.FILTER, b"[" * 2_000_000)
-    await observer.post(spec.BIND, b"\xff" * 100_000)
-
-    await still_works(observer)
-
-
-@pytest.mark.needs("device_plugin")
-@pytest.mark.promise("EXT-010")
 async def test_an_object_with_a_deep_field_hides_no_other(observer: Observer) -> None:
     """An API server keeps thousands of levels of ``managedFields``, which the author of an object writes."""
     deep = '{"f:a":' * 9_900 + "{}" + "}" * 9_900

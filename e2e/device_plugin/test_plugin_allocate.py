@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 
+from clusters.api.resources import PODS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import booking, gpu_container, gpu_pod
 from e2e.checkers.plugin_answers import fit_preferences
@@ -134,32 +137,25 @@ async def _write_book(stage: PluginUnderTest, written: list[tuple[str, list[str]
     (stage.cards.folder / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps(book))
 
 
-async def admit_in_another_order(
-    stage: PluginUnderTest, first_bound: str, then_bound: str
-) -> dict[str, dict[str, str]]:
-    """Two equal pods, of which the kubelet admits the one first that was bound last; both start. Returns the variables of each."""
-    free = await stage.free_ids()
-    await stage.book(first_bound, 9, card=0)
-    await stage.book(then_bound, 9, card=1, position=1)
-    (first, told_first), (second, told_second) = await take(stage, free, 9), await take(stage, free, 9)
-    stage.kubelet.hold(stage.namespace, then_bound, "c0", first)
-    stage.kubelet.hold(stage.namespace, first_bound, "c0", second)
-    await until_it_may_start(stage, first)
-    await until_it_may_start(stage, second)
-    return {then_bound: told_first, first_bound: told_second}
-
-
 @pytest.mark.promise("DP-015", "PR-005")
 @pytest.mark.promise("D01")
 async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginUnderTest) -> None:
     """Defect D1: the guess was wrong; the kubelet's records show it, and the annotations change places first."""
-    told_of = await admit_in_another_order(stage, "a", "b")
+    free = await stage.free_ids()
+    await stage.book("a", 9, card=0)
+    await stage.book("b", 9, card=1, position=1)
+    (first, told_b), (second, told_a) = await take(stage, free, 9), await take(stage, free, 9)
+    # The kubelet admits the one first that was bound last.
+    stage.kubelet.hold(stage.namespace, "b", "c0", first)
+    stage.kubelet.hold(stage.namespace, "a", "c0", second)
+    await until_it_may_start(stage, first)
+    await until_it_may_start(stage, second)
 
-    for name, told in told_of.items():
+    for name, told in (("a", told_a), ("b", told_b)):
         noted = (await stage.pod(name))["metadata"]["annotations"]
         assert noted[spec.POD_INDEX] == told[spec.ENV_INDEX]
         assert spec.POD_REPAIR not in noted
-    assert told_of["b"][spec.ENV_INDEX] != told_of["a"][spec.ENV_INDEX]
+    assert told_b[spec.ENV_INDEX] != told_a[spec.ENV_INDEX]
 
 
 async def until_it_may_start(stage: PluginUnderTest, ids: list[str]) -> None:
@@ -185,6 +181,16 @@ async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginUnderTest)
 
     assert (await stage.pod("b"))["metadata"]["annotations"][spec.POD_INDEX] == "1"
     assert any("annotation" in message for _, message in await stage.events("b"))
+
+
+@pytest.mark.promise("D03", "DP-016")
+async def test_a_refused_container_gets_a_reason(stage: PluginUnderTest) -> None:
+    """Defect D3: for ids that no pod waits for, some text in whatever language, and never a success."""
+    free = await stage.free_ids()
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await stage.kubelet.allocate(MEMORY, free[:3])
+
+    assert str(refused.value.details()).strip()
 
 
 @pytest.mark.promise("D04", "DP-017")
@@ -221,13 +227,14 @@ async def test_a_request_of_81920_ids(stage: PluginUnderTest) -> None:
         ({"device_id_strategy": "index"}, "index"),
         ({"device_id_strategy": "uuid"}, "uuid"),
         ({"device_list_strategy": "cdi-cri"}, "cdi"),
+        ({"device_list_strategy": "cdi-annotations", "device_id_strategy": "index"}, "annotation"),
         ({"device_list_strategy": "volume-mounts"}, "mount"),
     ],
-    ids=["index", "uuid", "cdi-cri", "volume-mounts"],
+    ids=["index", "uuid", "cdi-cri", "cdi-annotations", "volume-mounts"],
 )
 @pytest.mark.promise("D27")
 async def test_other_ways_to_name_a_card(stage: PluginUnderTest, options: dict[str, str], visible: str) -> None:
-    """Defect D27: by NVML's index, by UUID, as a CDI device, as a mount; the other variables are the contract's."""
+    """Defect D27: by NVML's index, by UUID, as a CDI device in two ways, as a mount; the other variables are the contract's."""
     free = await stage.free_ids(**options)
     await stage.book("p", 3, card=1)
     ids = await stage.kubelet.prefer(MEMORY, free, 3)
@@ -239,6 +246,8 @@ async def test_other_ways_to_name_a_card(stage: PluginUnderTest, options: dict[s
         assert answer.envs[spec.ENV_VISIBLE] == ("1" if visible == "index" else uuid(stage, 1))
     elif visible == "cdi":
         assert [one.name for one in answer.cdi_devices] == [f"nvidia.com/gpu={uuid(stage, 1)}"]
+    elif visible == "annotation":
+        assert list(answer.annotations.values()) == ["nvidia.com/gpu=1"]
     else:
         assert [one.container_path for one in answer.mounts] == [f"/var/run/nvidia-container-devices/{uuid(stage, 1)}"]
         assert answer.envs[spec.ENV_VISIBLE] == "/var/run/nvidia-container-devices"
@@ -252,3 +261,46 @@ async def test_a_status_that_would_be_too_large(stage: PluginUnderTest) -> None:
     await stage.book("p", 60_000, card=0)
     with pytest.raises(grpc.aio.AioRpcError):
         await take(stage, free, 60_000)
+
+
+@pytest.mark.needs("repair")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {spec.POD_INDEX: "1", "gpushare.aliyun.com/card-model": "T4"},
+        {spec.POD_ALLOCATION: '{"0":{"0":14,"1":14}}'},
+        {spec.POD_INDEX: None, spec.POD_ASSIGNED: None},
+    ],
+    ids=["another card and a wish", "both cards, beyond its request", "nothing"],
+)
+async def test_a_running_pod_is_written_back(stage: PluginUnderTest, changes: dict[str, Any]) -> None:
+    """The plugin writes a running pod back as it was bound, with an event on it.
+
+    A pod of another tenant gets the card that the running pod claimed.
+    """
+    free = await stage.free_ids()
+    await stage.book("a", 2, card=0)
+    ids, _ = await take(stage, free, 2)
+    await start(stage, "a", "c0", ids)
+    bound = await written(stage)
+    await stage.api.patch(PODS, "a", {"metadata": {"annotations": changes}}, stage.namespace)
+    await eventually(lambda: written(stage), lambda now: now == bound, "what was bound is written again")
+    await stage.book("other", 14, card=1, position=1)
+    _, told = await take(stage, free, 14)
+
+    assert told[spec.ENV_INDEX] == "1"
+    await eventually(
+        lambda: stage.events("a"),
+        lambda found: "GPUShareAnnotationsChanged" in [reason for reason, _ in found],
+        "the change is reported",
+    )
+
+
+async def written(stage: PluginUnderTest) -> dict[str, str]:
+    """The annotations that our programs wrote on the pod."""
+    annotations = (await stage.pod("a"))["metadata"]["annotations"]
+    return {
+        name: text
+        for name, text in annotations.items()
+        if name.startswith("ALIYUN_COM_GPU_MEM_") or name == spec.POD_ALLOCATION
+    }

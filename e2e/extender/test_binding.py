@@ -3,25 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import contextlib
+import json
+from typing import Any, Final
 
 import pytest
 
+from clusters.api import kubeconfig_file
+from clusters.api.api_client import Object
+from clusters.api.connection import Connection, TransportError
 from clusters.api.resources import PODS
 from clusters.api.waiting import eventually, until
 from clusters.targets import Target
 from e2e import spec
+from e2e.attacks.api_proxy import ApiProxy, Call
 from e2e.builders import gated, gpu_pod
+from e2e.checkers.extender_answers import is_refusal, refused_binds
+from e2e.checkers.history import Asked
+from e2e.checkers.judgement import judge
 from e2e.checkers.pod_requests import card_of
 from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.observer import Observer
+from e2e.tcp_proxy import proxy_to_api
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
+
+# A clock of nanoseconds shows at least this since 2001, one of microseconds does not.
+_NANOSECONDS: Final = 10**18
 
 
 @pytest.mark.promise("EXT-019")
 async def test_node_and_annotations_come_in_one_write(observer: Observer, target: Target) -> None:
-    """A watch sees the node and the annotations in one event; if two writes are declared, the annotations first."""
+    """A watch sees the node and the annotations in one event; if two writes are declared, the annotations first.
+
+    The first state with a node is not marked as assigned; the plugin does that, when a container gets the card.
+    """
     async with observer.watching() as events:
         await observer.run(gpu_pod("p", 3, node="a2"))
         states = await until(
@@ -34,6 +50,21 @@ async def test_node_and_annotations_come_in_one_write(observer: Observer, target
     assert seen == sorted(seen)
     between = {(False, True)} if target.differences.bind_writes == "two" else set()
     assert set(seen) - between == {(False, False), (True, True)}
+    marks = [item["metadata"]["annotations"].get(spec.POD_ASSIGNED) for item in states if item["spec"].get("nodeName")]
+    assert (marks[0], marks[-1]) == ("false", "true")
+
+
+@pytest.mark.promise("EXT-019")
+async def test_a_bind_writes_the_five_annotations(stage: ExtenderUnderTest, name: str) -> None:
+    """Card, units of the pod and of the card, the time in nanoseconds; a container has not got it yet."""
+    await stage.node(name, 20, 2)
+    (pod,) = await stage.create(stage.pod("p", 3, 4))
+    assert await stage.bind(pod, name) == ""
+    written = (await stage.observer.pod("p"))["metadata"]["annotations"]
+
+    assert written[spec.POD_INDEX] in ("0", "1")
+    assert (written[spec.POD_UNITS], written[spec.POD_DEVICE_UNITS], written[spec.POD_ASSIGNED]) == ("7", "10", "false")
+    assert int(written[spec.POD_ASSUME_TIME]) >= _NANOSECONDS
 
 
 @pytest.mark.promise("EXT-020")
@@ -131,3 +162,71 @@ async def test_two_leaders_that_order_the_same_bind_bind_once(stage: ExtenderUnd
 
         await eventually(books, lambda seen: seen[0] == seen[1], "both have the same book")
     await stage.observer.check_all("p", "q", "r")
+
+
+@pytest.mark.promise("D24", "EXT-025")
+async def test_d24_a_held_bind_holds_up_no_question(stage: ExtenderUnderTest) -> None:
+    """D24: a node's lock was held over a bind's requests and taken for each question about it; then the bind goes on."""
+    (pod,) = await stage.create(stage.pod("p", 3))
+    account = stage.folder / "kubeconfig"
+    async with proxy_to_api(await stage.account(), account) as proxy, stage.extender(account=account) as url:
+        proxy.hold_requests()
+        try:
+            bind = asyncio.create_task(stage.bind(pod, "a2", url))
+            await until(lambda: proxy.held, bool, "the bind's request is on the proxy")
+            question = json.dumps({"Pod": stage.pod("q", 1), "Nodes": None, "NodeNames": ["a1", "a2", "nowhere"]})
+            try:
+                answer = await stage.observer.post_to(url + spec.FILTER, question)
+            except TransportError as error:
+                pytest.fail(f"no answer while the bind is held: {error}")
+
+            assert answer.json()["NodeNames"] == ["a1", "a2"]
+            assert not bind.done()
+            proxy.restore()
+            assert await bind == ""
+        finally:
+            proxy.restore()
+
+
+@pytest.mark.promise("D20")
+async def test_d20_a_refused_binding_leaves_no_annotation(stage: ExtenderUnderTest, name: str) -> None:
+    """A refusal that no extender can foresee meets the Binding: then the pod names no card, and the next bind succeeds."""
+    await stage.node(name, 14, 1)
+    (pod,) = await stage.create(stage.pod("p", 9))
+    proxy = ApiProxy(Connection.from_kubeconfig(await stage.account()))
+    through = kubeconfig_file.write(stage.folder / "kubeconfig", proxy.url, ca=None)
+    is_shut = True
+
+    async def refuse(call: Call) -> int:
+        return 403 if is_shut and call.path.endswith("/binding") else 0
+
+    async def left() -> list[str]:
+        return list(map(str, judge([refused, await stage.observer.listed()], refused_binds)))
+
+    proxy.refuse = refuse
+    await proxy.open()
+    try:
+        async with stage.extender(account=through) as url:
+            refused = await _bind(stage, pod, name, url)
+            assert is_refusal(refused)
+            await eventually(left, lambda found: not found, "no annotation of the refused pod names a card")
+            await stage.used(name, 0, url=url)
+            is_shut = False
+            accepted = await _bind(stage, pod, name, url)
+            assert not is_refusal(accepted), accepted
+            await stage.used(name, 9, url=url)
+    finally:
+        await proxy.close()
+    assert (await stage.observer.pod("p"))["spec"]["nodeName"] == name
+    await stage.used(name, 9)
+
+
+async def _bind(stage: ExtenderUnderTest, pod: Object, node: str, url: str) -> Asked:
+    """Order the pod onto the node; whichever status it is answered with."""
+    metadata = pod["metadata"]
+    order = {"PodName": metadata["name"], "PodNamespace": stage.namespace, "PodUID": metadata["uid"], "Node": node}
+    answer = await stage.observer.post_to(url + spec.BIND, json.dumps(order))
+    said: Any = None
+    with contextlib.suppress(ValueError):
+        said = answer.json()
+    return Asked(0.0, spec.BIND, order, said, answer.status_code)

@@ -38,7 +38,7 @@ _KUBECONFIG: Final = {
 }
 
 
-@pytest.mark.promise("D28")
+@pytest.mark.promise("D28", "EXT-038")
 @pytest.mark.needs("manifests")
 @pytest.mark.parametrize("minor", minors())
 async def test_d28_each_real_scheduler_takes_the_configuration(

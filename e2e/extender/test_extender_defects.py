@@ -1,19 +1,31 @@
-"""Defects of the original's book, by their numbers (CONTRIBUTING.md has the list): each a case that it fails.
+"""Defects of the original's extender, by their numbers (CONTRIBUTING.md has the list): each a case that it fails.
 
-Elsewhere are D14 (e2e/device_plugin/test_defects.py), D15 (test_defect_leaving_pods.py), D16 to D18 (test_defect_races.py), D21
-and D22 (e2e/scenarios/test_containers.py), and from D19 on what others see of the extender (test_defects_outside.py).
+Elsewhere are D14 (e2e/device_plugin/test_defects.py), D16 to D18 (test_defect_races.py), D19 (e2e/conformance/test_bad_input.py),
+D20 and D24 (test_binding.py), D21 and D22 (e2e/scenarios/test_containers.py), D23 (test_extender_wire.py), D25 (also
+test_extender_prioritize.py, test_preemption.py) and D28 (test_defect_manifests.py).
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
+from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.provider import NodeSpec
-from e2e.builders import gpu_pod
+from e2e import spec
+from e2e.builders import booking, gpu_pod
 from e2e.checkers.pod_requests import card_of
 from e2e.extender.extender_under_test import ExtenderUnderTest
+from e2e.live_history import LiveHistory
 from e2e.observer import Observer, OwnCluster, observing
+
+# A node of two cards of 14 units. On one card the scheduler's own sum would hide D15: it counts pods that leave.
+_NODE: Final = "a2"
+# Longer than the case, which ends it.
+_STOPS_VERY_SLOWLY: Final = {"HOLDS_MIB": 1024, "STOP_SECONDS": 600}
+ON_STAND_INS: Final = pytest.mark.stand_in_only("no kubelet has a part in it")
 
 
 @pytest.mark.promise("D06")
@@ -75,6 +87,28 @@ async def test_d13_cards_that_change_are_seen(stage: ExtenderUnderTest, name: st
         assert await stage.fits(stage.pod("p", large), name) == []
 
 
+@pytest.mark.promise("D15")
+async def test_d15_a_leaving_pod_keeps_its_card(observer: Observer) -> None:
+    """Nine units leave slowly, nine are beside them, and nine new ones wait: the node has 28, and no card has nine left."""
+    history = LiveHistory(observer.cards(_NODE))
+    async with history.following(observer.cluster.api):
+        leaving = gpu_pod("leaving", 9, node=_NODE, plays=_STOPS_VERY_SLOWLY)
+        leaving["spec"]["terminationGracePeriodSeconds"] = 600
+        await observer.run(leaving, gpu_pod("beside", 9, node=_NODE))
+        await observer.delete("leaving")
+        await observer.create(gpu_pod("new", 9, node=_NODE))
+
+        async def outcome() -> list[object]:
+            return [*history.findings, *await observer.events("new", "FailedScheduling")]
+
+        await eventually(outcome, bool, "the new pod waits, or over-books a card")
+
+        assert history.findings == []
+        assert (await observer.pod("leaving"))["status"]["phase"] == "Running"
+        assert not (await observer.pod("new"))["spec"].get("nodeName")
+        await observer.check_all("beside")
+
+
 @pytest.mark.promise("D25")
 async def test_d25_scores_look_at_the_cards(stage: ExtenderUnderTest, name: str) -> None:
     """D25: prioritize was missing, and a scheduler that does not know cards chose among the nodes that hold a pod."""
@@ -86,6 +120,56 @@ async def test_d25_scores_look_at_the_cards(stage: ExtenderUnderTest, name: str)
 
     empty, fuller = (one["Score"] for one in await stage.prioritize(stage.pod("p", 30), *nodes))
     assert empty != fuller
+
+
+@ON_STAND_INS
+@pytest.mark.promise("D26")
+async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderUnderTest) -> None:
+    """D26: profiles of the program and much else could be read by any pod. (Certificates: test_tls.py.)"""
+    root = "/".join(stage.cluster.extender_url().split("/")[:3])
+    paths = (
+        "/debug/pprof/",
+        "/debug/pprof/goroutine",
+        "/debug/pprof/profile",
+        "/debug/vars",
+        "/",
+        "/openapi.json",
+        "/docs",
+    )
+
+    answered = {path: (await stage.observer.get(root + path)).status_code for path in paths}
+    assert {path: status for path, status in answered.items() if not 400 <= status < 500} == {}
+
+
+@ON_STAND_INS
+@pytest.mark.promise("D29")
+@pytest.mark.needs("call")
+async def test_d29_a_pod_that_was_asked_about_too_early_is_called(stage: ExtenderUnderTest, name: str) -> None:
+    """D29: asked about a full node only while another has room, a pod waited five minutes; now the other node shows its room."""
+    await stage.node(f"{name}-full", 100, 1)
+    await stage.node(name, 100, 1)
+    await stage.booked("there", f"{name}-full", 0, 60)
+    await stage.used(f"{name}-full", 60)
+    (pod,) = await stage.create(stage.pod("waits", 50))
+
+    async with stage.calling(name):
+        assert await stage.fits(pod, f"{name}-full") == []
+    if stage.claims("room"):
+        rooms = [
+            spec.NODE_ROOM in ((await stage.api.get(NODES, node))["metadata"].get("annotations") or {})
+            for node in (name, f"{name}-full")
+        ]
+        assert rooms == [True, False]
+
+
+@ON_STAND_INS
+@pytest.mark.promise("D30")
+async def test_d30_an_amount_by_a_pods_author_is_not_believed(stage: ExtenderUnderTest, name: str) -> None:
+    """D30: a pod that came past the scheduler was booked with what its author wrote, and not with what it asks for."""
+    await stage.node(name, 14)
+    await stage.create(stage.pod("modest", 9, bound_to=name, annotations=booking(1, card=0)))
+
+    await stage.used(name, 9)
 
 
 async def _largest(stage: ExtenderUnderTest, node: str, units: int) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from clusters.api.resources import EVENTS
@@ -54,18 +52,6 @@ async def test_a_pod_that_is_only_thought_of_changes_nothing(stage: ExtenderUnde
     assert [pod["metadata"]["name"] for pod in await stage.observer.pods()] == []
     url = f"{stage.cluster.extender_url()}{spec.EXPLAIN}/{stage.namespace}/thought"
     assert (await stage.observer.get(url)).status_code == 404
-
-
-async def test_what_is_explained_is_what_happens(stage: ExtenderUnderTest) -> None:
-    """The nodes that explain names for a manifest are those that filter names, whatever is booked."""
-    await stage.observer.run(gpu_pod("there", 9, node="a1"), gpu_pod("too", 12, node="a2"))
-    await stage.used("a1", 9)
-    nodes = [node["name"] for node in (await stage.observer.inspect())["nodes"]]
-    for units in range(1, 17):
-        pod = stage.pod("p", units)
-        answer = await stage.observer.post(spec.EXPLAIN, json.dumps(pod))
-
-        assert set(answer.json()["fits"]) == set(await stage.fits(pod, *nodes)), f"{units} units"
 
 
 async def test_a_bound_pod_that_cannot_be_booked_is_reported(stage: ExtenderUnderTest, name: str) -> None:

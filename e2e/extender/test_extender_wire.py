@@ -125,15 +125,6 @@ async def test_keys_are_read_in_any_casing(stage: ExtenderUnderTest, question: d
     assert (answer["NodeNames"], set(refused(answer))) == (["a1"], {"nowhere"})
 
 
-@pytest.mark.promise("EXT-009")
-async def test_a_refused_bind_is_an_answer(stage: ExtenderUnderTest) -> None:
-    """Status 200 (or the one that the target declares) with a reason; the pod is not touched."""
-    (pod,) = await stage.create(stage.pod("large", 20))
-
-    assert await stage.bind(pod, "a1")
-    assert await stage.observer.pod("large") == pod
-
-
 @pytest.mark.promise("EXT-031")
 async def test_a_filter_of_five_thousand_names(stage: ExtenderUnderTest) -> None:
     """Each comes back once. (How long that takes is measured by make bench.)"""

@@ -10,8 +10,6 @@ import pytest
 import yaml
 
 from clusters.api.waiting import eventually
-from clusters.provider import ClusterError
-from clusters.targets import SCHEDULER_CONFIG
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.extender import schedulers
@@ -131,20 +129,6 @@ def test_our_configurations_call_every_verb_and_do_without_none(path: str) -> No
     ]  # fmt: skip
     assert extender["weight"] >= 1
     assert extender["managedResources"] == [{"name": spec.RESOURCE_MEMORY, "ignoredByScheduler": False}]
-
-
-@pytest.mark.promise("EXT-038")
-@pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
-@pytest.mark.promise("D28")
-async def test_a_configuration_of_an_older_version_is_refused(stage: ExtenderUnderTest, version: str) -> None:
-    """Schedulers refuse the version that the original ships (v1beta2). Ours is taken, as every case of this run shows."""
-    configuration = stage.configuration()
-    shipped = yaml.safe_load(SCHEDULER_CONFIG.read_text())
-    assert configuration["apiVersion"] == shipped["apiVersion"] == "kubescheduler.config.k8s.io/v1"
-
-    with pytest.raises(ClusterError, match=version):
-        async with stage.scheduler({**configuration, "apiVersion": f"kubescheduler.config.k8s.io/{version}"}):
-            pass
 
 
 async def _conditions(observer: Observer, name: str) -> list[str]:

@@ -91,19 +91,14 @@ async def test_a_caller_without_a_certificate_learns_nothing(secured: Secured) -
 
 @pytest.mark.promise("EXT-033")
 async def test_a_strangers_certificate_is_refused(secured: Secured) -> None:
-    """A certificate of another authority gets no answer at all, not even to health."""
+    """A certificate of another authority gets no answer at all, not even to health; nor does a request without TLS."""
     body = await _order(secured)
 
+    assert await Caller().status(secured.url.replace("https:", "http:") + spec.INSPECT) == NO_ANSWER
     assert {await secured.stranger.status(secured.url + verb, "POST", body) for verb in VERBS} == {NO_ANSWER}
     assert {await secured.stranger.status(secured.url + path) for path in BOOKS} == {NO_ANSWER}
     assert {await secured.stranger.status(secured.root(path)) for path in ROOT} == {NO_ANSWER}
     await _is_untouched(secured)
-
-
-@pytest.mark.promise("EXT-033")
-async def test_plain_http_gets_no_answer_there(secured: Secured) -> None:
-    """A request without TLS gets no answer at an extender with certificates."""
-    assert await Caller().status(secured.url.replace("https:", "http:") + spec.INSPECT) == NO_ANSWER
 
 
 @pytest.mark.promise("EXT-033")

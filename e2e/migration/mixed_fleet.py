@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -36,10 +36,10 @@ _RACES: Final = ("d15-", "d17-", "d18-", "d29-")
 class MixedFleet:
     """Ours are the cluster's own programs; inside ``original_fleet`` the original's may stand in the place of any."""
 
-    def __init__(self, observer: Observer, target: Target, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, observer: Observer, target: Target, folder: Path) -> None:
         self._observer = observer
         self._cluster: Cluster = observer.cluster
-        self._environment = environment_of_programs(environment)
+        self._environment = environment_of_programs(os.environ)
         self._folder = folder
         self._originals = _originals(target)
         self._extender: Program | None = None
@@ -69,9 +69,17 @@ class MixedFleet:
         )
         account = await self._cluster.kubeconfig_of(self._originals.device_plugin.account, node)
         await self._cluster.kill(DEVICE_PLUGIN, node)
-        plugin = self._plugins[node] = simulated.device_plugin(self._originals, account, ())
-        await plugin.launch(lambda: announces_cards(api, node, spec.RESOURCE_MEMORY))
+        self._plugins[node] = simulated.device_plugin(self._originals, account, ())
+        await self._launch(node)
         await api.patch(NODES, node, {"metadata": {"annotations": {spec.NODE_CARDS: None}}})
+
+    async def restart_plugin(self, node: str) -> None:
+        """End the original's plugin as a kill does, and start it again."""
+        await self._plugins[node].kill()
+        await self._launch(node)
+
+    async def _launch(self, node: str) -> None:
+        await self._plugins[node].launch(lambda: announces_cards(self._cluster.api, node, spec.RESOURCE_MEMORY))
 
     async def our_plugin(self, node: str) -> None:
         """Ours takes its place again, and describes the cards."""
@@ -105,8 +113,8 @@ def _originals(target: Target) -> Target:
     original = load_target("original-dialect")
     words, plugin = original.extender.argv, original.device_plugin
     faults = [one for one in sorted(reference_faults.dialect(reference_faults.EXTENDER)) if not one.startswith(_RACES)]
-    spelt = (*words[: words.index("--dialect")], *(f"--fault={one}" for one in faults))
-    extender = replace(original.extender, argv=spelt)
+    variables = {**original.extender.environment, reference_faults.VARIABLE: ",".join(faults)}
+    extender = replace(original.extender, argv=words[: words.index("--dialect")], environment=variables)
     folder = ("--folder", "{device_plugin_path}")
     plugin = replace(plugin, argv=(*plugin.argv, *folder), fixed_folder="", account=target.device_plugin.account)
     return replace(original, extender_or_none=extender, device_plugin_or_none=plugin)
@@ -114,15 +122,10 @@ def _originals(target: Target) -> Target:
 
 @contextlib.asynccontextmanager
 async def original_fleet(
-    observer: Observer,
-    target: Target,
-    environment: Mapping[str, str],
-    folder: Path,
-    *nodes: str,
-    extender: bool = False,
+    observer: Observer, target: Target, folder: Path, *nodes: str, extender: bool = False
 ) -> AsyncIterator[MixedFleet]:
     """The original's plugin is on these nodes at first, and its extender if asked for; ours are everywhere afterwards."""
-    fleet = MixedFleet(observer, target, environment, folder)
+    fleet = MixedFleet(observer, target, folder)
     try:
         for node in nodes:
             await fleet.originals_plugin(node)

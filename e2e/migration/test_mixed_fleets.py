@@ -8,18 +8,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
-from clusters.provider import NodeSpec
-from clusters.providers import Choices
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.judgement import judge
 from e2e.checkers.overcommit import over_told
 from e2e.live_history import LiveHistory
-from e2e.migration.mixed_fleet import MixedFleet, ask_migrate, original_fleet
-from e2e.observer import Observer, OwnCluster, observing
+from e2e.migration.mixed_fleet import MixedFleet, original_fleet
+from e2e.observer import Observer
 from e2e.site.node_cards import described
 
 pytestmark = [
@@ -32,9 +29,9 @@ EQUAL, UNEQUAL = "a2", "b2"
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def fleet(observer: Observer, target: Target, choices: Choices, tmp_path: Path) -> AsyncIterator[MixedFleet]:
+async def fleet(observer: Observer, target: Target, tmp_path: Path) -> AsyncIterator[MixedFleet]:
     """All is ours, and each program can be changed."""
-    async with original_fleet(observer, target, choices.environment, tmp_path) as fleet:
+    async with original_fleet(observer, target, tmp_path) as fleet:
         yield fleet
 
 
@@ -84,40 +81,3 @@ async def test_a_pod_over_booked_by_an_old_extender_is_not_started(observer: Obs
     listed = await observer.listed()
     running = await observer.check_right_cards(*ran)
     assert judge([listed, observer.cards(UNEQUAL), *await observer.told(running)], over_told) == []
-
-
-@pytest.mark.thorough("it starts a cluster of its own")
-async def test_an_over_booked_card_of_an_old_plugin_is_named(
-    own: OwnCluster, target: Target, choices: Choices, tmp_path: Path
-) -> None:
-    """The original's plugin offers 14 units of a card of 10; once ours is there `migrate` names it, and it gets no more pods."""
-    async with (
-        own([NodeSpec("uneven", box="mixed")]) as cluster,
-        observing(cluster, "uneven") as observer,
-        original_fleet(observer, target, choices.environment, tmp_path, "uneven") as fleet,
-    ):
-        names = ["first", "second", "third"]
-        before = await observer.run(*(gpu_pod(name, 13) for name in names))
-        assert (await ask_migrate(cluster)).code == 0
-
-        await fleet.our_plugin("uneven")
-        ended = await ask_migrate(cluster)
-        (fault,) = (line for line in ended.output.splitlines() if " are booked, and it has " in line)
-        (third,) = (pod for pod in before if pod["metadata"]["annotations"][spec.POD_INDEX] == "2")
-        assert ended.code == 3
-        assert (
-            fault == f"node uneven, card 2: 13 units are booked, and it has 10 (uneven/{third['metadata']['name']} 13)"
-        )
-        assert containers_of(await observer.running(*names)) == containers_of(before)
-
-        await observer.create(gpu_pod("waits", 10))
-        await observer.waits_because("waits", "nsufficient")
-        await observer.delete(third["metadata"]["name"], 0)
-        (waited,) = await observer.running("waits")
-        assert waited["metadata"]["annotations"][spec.POD_INDEX] == "2"
-        assert (await ask_migrate(cluster)).code == 0
-
-
-def containers_of(pods: list[Object]) -> list[str]:
-    """The id of each pod's container."""
-    return [pod["status"]["containerStatuses"][0]["containerID"] for pod in pods]

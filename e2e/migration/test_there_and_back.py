@@ -12,7 +12,6 @@ import pytest_asyncio
 from clusters.api.api_client import Object
 from clusters.api.waiting import until
 from clusters.provider import Cluster, NodeSpec
-from clusters.providers import Choices
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -117,14 +116,14 @@ class Changes:
 
 
 async def test_there_and_back_with_forty_pods(
-    request: pytest.FixtureRequest, site: Cluster, target: Target, choices: Choices, tmp_path: Path
+    request: pytest.FixtureRequest, site: Cluster, target: Target, tmp_path: Path
 ) -> None:
     """No container is restarted, no pod changes its card, and no card is over-booked at any instant, on the way and back."""
     names = [node.name for node in _NODES]
     async with (
         observing(site, "stays") as stays,
         observing(site, "comes-and-goes") as others,
-        original_fleet(stays, target, choices.environment, tmp_path, *names, extender=True) as fleet,
+        original_fleet(stays, target, tmp_path, *names, extender=True) as fleet,
     ):
         history = LiveHistory(*(stays.cards(node) for node in names))
         total = sum(sum(cards.values()) for cards in (await stays.sizes()).values())

@@ -18,9 +18,10 @@ from clusters.api.api_client import MERGE_PATCH, ApiError, Object
 from clusters.api.resources import EVENTS, LEASES, NODES, PODS, PRIORITY_CLASSES, Resource
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
+from clusters.targets import Target
 from e2e.builders import gpu_pod
 from e2e.commands import python
-from e2e.go_plugin.go_plugin import in_the_place_of_ours
+from e2e.migration.mixed_fleet import original_fleet
 from e2e.observer import Observer
 from e2e.onsite.card_room import room_on
 from e2e.onsite.tenancy import NAMESPACE, PRIORITY_CLASS
@@ -165,9 +166,11 @@ async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validatio
 
 @pytest.mark.stand_in_only("the original's plugin takes the place of ours")
 @pytest.mark.exhaustive("another plugin is built and judged by all cases")
-async def test_the_originals_plugin_is_judged_fairly(validation: Validation, observer: Observer) -> None:
+async def test_the_originals_plugin_is_judged_fairly(
+    validation: Validation, observer: Observer, target: Target, tmp_path: Path
+) -> None:
     """Cases about what it does not publish are not judged; it fails that of several containers alone, by its defect D2."""
-    async with in_the_place_of_ours(observer, "a2"):
+    async with original_fleet(observer, target, tmp_path, "a2"):
         code, output = await validation.run("--yes", "--nodes", "a2")
 
     assert (code, [*validation.results("failed")]) == (3, [_CONTAINERS]), output

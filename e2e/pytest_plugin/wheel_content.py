@@ -40,8 +40,6 @@ _OF_HARNESS: Final = (
     "e2e/checkers/",
     "e2e/bursts/test_burst_plan.py",
     "e2e/bursts/test_judge.py",
-    "e2e/device_plugin/test_recording_kubelet.py",
-    "e2e/go_plugin/test_go_answers.py",
     "e2e/scenarios/test_upgrade.py",
     "e2e/test_options_of_runs.py",
     "e2e/test_promise_table.py",

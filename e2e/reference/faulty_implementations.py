@@ -19,38 +19,22 @@ import msgspec
 
 from clusters.provider import ClusterError, read_yaml
 from e2e import commands
+from e2e.promises import is_named
 from e2e.reference import reference_faults
 
 ROOT: Final = Path(__file__).parents[2]
 TABLE: Final = Path(__file__).with_name("faulty_implementations.yaml")
 TARGET: Final = "reference"
-# Where the other must-cases are.
-FOLDERS: Final = ("e2e/extender", "e2e/device_plugin", "e2e/scenarios", "e2e/conformance", "e2e/inspect")
-# The verdict on the whole cluster, which any wrong program may spoil.
-WHOLE: Final = "e2e/whole_cluster.py::whole_cluster"
 _HELP: Final = "play the wrong programs by which the suite is judged; each must be caught by its case"
 
 
 class FaultyImplementation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One wrong program, and the case that must catch it."""
+    """One wrong program, named after its fault, and the case that must catch it."""
 
     name: str
     wrong: str
-    program: Literal["extender", "device_plugin", "inspect"]
+    program: Literal["extender", "device_plugin"]
     case: str
-    faults: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    """Other cases that see the same wrong; their names without parameters."""
-
-    @property
-    def hooks(self) -> tuple[str, ...]:
-        """The faults of its program."""
-        return self.faults or (self.name,)
-
-    @property
-    def variable(self) -> str:
-        """The variable by which its program alone has them."""
-        return ",".join(f"{self.program}/{hook}" for hook in self.hooks)
 
 
 def load() -> list[FaultyImplementation]:
@@ -63,32 +47,16 @@ def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser = verbs.add_parser("faulty", help=_HELP, description=_HELP)
     parser.add_argument("names", nargs="*", metavar="NAME", help="which ones (default: all)")
     parser.add_argument(
-        "--all-cases",
-        action="store_true",
-        help="run all cases of each; no other one may fail, beside those in its `also`",
-    )
-    parser.add_argument(
         "--jobs", type=int, default=2, help="how many at a time; most of them wait (default: %(default)s)"
     )
     parser.set_defaults(run=_run)
 
 
-async def play(faulty: FaultyImplementation, *, all_cases: bool = False) -> str:
-    """The fault of the judge; "" if the faulty implementation was caught, and by no unrelated case."""
-    # One failure of its case is enough.
-    outcomes, output = await _outcomes(faulty, (*FOLDERS, "--quick") if all_cases else (faulty.case, "--exitfirst"))
-    own = {name: outcome for name, outcome in outcomes.items() if is_of(name, faulty.case)}
-    if "failed" not in own.values():
-        return f"not caught: {faulty.case} {', '.join(sorted(set(own.values()))) or 'is not there'}\n{output}"
-    related = {one.partition("[")[0] for one in (faulty.case, *faulty.also, WHOLE)}
-    others = [name for name, outcome in outcomes.items() if outcome in ("failed", "error")]
-    unrelated = [name for name in others if name.partition("[")[0] not in related]
-    return f"caught by unrelated cases, too: {', '.join(unrelated)}" if unrelated else ""
-
-
-def is_of(name: str, case: str) -> bool:
-    """Is it that case, or one of its parameters?"""
-    return name == case or ("[" not in case and name.startswith(f"{case}["))
+async def play(faulty: FaultyImplementation) -> str:
+    """The fault of the judge; "" if the faulty implementation was caught."""
+    outcomes, output = await _outcomes(faulty)
+    own = {outcome for name, outcome in outcomes.items() if is_named(name, faulty.case)}
+    return "" if "failed" in own else f"not caught: {faulty.case} {', '.join(sorted(own)) or 'is not there'}\n{output}"
 
 
 def outcomes_of(junit: str) -> dict[str, str]:
@@ -106,13 +74,14 @@ def outcomes_of(junit: str) -> dict[str, str]:
 _OUTCOMES: Final = {"failure": "failed", "error": "error", "skipped": "skipped"}
 
 
-async def _outcomes(faulty: FaultyImplementation, words: Sequence[str]) -> tuple[dict[str, str], str]:
+async def _outcomes(faulty: FaultyImplementation) -> tuple[dict[str, str], str]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        argv = [sys.executable, "-m", "pytest", *words, "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
+        # One failure of its case is enough.
+        argv = [sys.executable, "-m", "pytest", faulty.case, "--exitfirst", "-q", "-p", "no:cacheprovider"]
         # Its verdicts are not the honest reference implementation's.
-        argv += [f"--verdicts={folder}", f"--target={TARGET}", "--cluster=embedded"]
-        variables = {reference_faults.VARIABLE: faulty.variable, "PYTHONPATH": str(ROOT)}
+        argv += [f"--junitxml={report}", f"--verdicts={folder}", f"--target={TARGET}", "--cluster=embedded"]
+        variables = {reference_faults.VARIABLE: faulty.name, "PYTHONPATH": str(ROOT)}
         ended = await commands.run(*argv, folder=ROOT, variables=variables)
         text = report.read_text(encoding="utf-8") if report.exists() else "<none/>"
     return outcomes_of(text), "\n".join(ended.said.splitlines()[-20:])
@@ -126,19 +95,19 @@ def _run(arguments: argparse.Namespace) -> int:
     if unknown := [name for name in arguments.names if name not in known]:
         raise ValueError(f"no faulty implementation is called {', '.join(unknown)}")
     chosen = [known[name] for name in arguments.names] or list(known.values())
-    missed = asyncio.run(_play_all(chosen, arguments.jobs, all_cases=arguments.all_cases))
+    missed = asyncio.run(_play_all(chosen, arguments.jobs))
     print(f"{len(chosen) - missed} of {len(chosen)} faulty implementations were caught")  # noqa: T201
     return 1 if missed else 0
 
 
-async def _play_all(chosen: Sequence[FaultyImplementation], jobs: int, *, all_cases: bool) -> int:
+async def _play_all(chosen: Sequence[FaultyImplementation], jobs: int) -> int:
     """Play them, that number together, and print each verdict; how many were missed."""
     free = asyncio.Semaphore(jobs)
 
     async def verdict(faulty: FaultyImplementation) -> bool:
         async with free:
             began = time.monotonic()
-            wrong = await play(faulty, all_cases=all_cases)
+            wrong = await play(faulty)
         seconds = f"({time.monotonic() - began:.0f} s)"
         print("MISSED" if wrong else "caught", faulty.name, seconds, wrong, flush=True)  # noqa: T201
         return bool(wrong)

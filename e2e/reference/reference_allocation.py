@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import grpc.aio
 
+from clusters.api.resources import NODES
 from e2e.reference.reference_api import Api
 from e2e.reference.reference_cards import Cards
 from e2e.reference.reference_ledger import Grant, Key, Ledger, Turn
@@ -72,12 +73,10 @@ class Allocation:
                 cards = () if card is None else (card,)
         if "preferred-ignores-must" in self._faults:
             available, must = [one for one in available if one not in must], ()
-        if len(cards) > 1 and turn:
-            return self._over_cards(available, shares(turn.pod))
         rest = sorted(
             (one for one in available if one not in must), key=lambda one: self._card_of.get(one) not in cards
         )
-        return [*must, *rest][: size - ("preferred-too-few" in self._faults)]
+        return [*must, *rest][:size]
 
     async def allocate(self, asked: Sequence[str]) -> dict[str, str]:
         """The variables of the container. Raises LookupError with the reason why there are none."""
@@ -114,14 +113,14 @@ class Allocation:
         turn = self._ledger.turn(pods, size, ids)
         if turn is None:
             return self._unasked(size)
-        node = await self._api.send("GET", f"/api/v1/nodes/{self._node}")
+        node = await self._api.get(NODES, self._node)
         if _minor_of(node) >= _NAMES_EACH_ID and sum(len(one) + _BYTES_BESIDE for one in ids) > _STATUS_BYTES:
             raise LookupError(f"{size} ids do not fit in the status of a pod")
         cards = shares(turn.pod) or await self._put_on_a_card(turn, pods)
         if absent := [card for card in cards if card not in self._sizes]:
             raise LookupError(f"{full_name(turn.pod)} names card {absent[0]}, which is not there")
         self._ledger.grants[turn.key] = Grant(ids, cards, turn.container.passes_on)
-        if self._faults & {"assigned-at-allocate", "original-options"}:
+        if "original-options" in self._faults:
             await self._api.annotate(turn.pod, {ASSIGNED: "true"})
         return self._variables(turn, list(cards), size, node)
 
@@ -159,28 +158,17 @@ class Allocation:
         visible = ",".join(card.uuid for card in mine)
         if "d27-minor-number-to-runtime" in self._faults:
             visible = ",".join(str(card.index) for card in mine)
-        if "all-cards-visible" in self._faults:
-            visible = "all"
-        largest = mine[0].mib if "card-size-in-mib" in self._faults else mine[0].units
-        total = units(turn.pod, self._faults)
-        index = "0" if "another-cards-index" in self._faults else ",".join(map(str, cards))
-        own = size if "container-gets-pods-units" not in self._faults else total
+        index = "0" if "another-card-named" in self._faults else ",".join(map(str, cards))
         alone = (node["metadata"].get("labels") or {}).get(_NO_ISOLATION) == "true"
         return {
             _VISIBLE: visible,
             INDEX: index,
-            **self._amounts(total, own, largest),
+            **self._amounts(units(turn.pod, self._faults), size, mine[0].units),
             **({"CGPU_DISABLE": "true"} if alone else {}),
         }
 
     def _amounts(self, total: int, own: int, card: int) -> dict[str, str]:
         return {UNITS: str(total), CONTAINER_UNITS: str(own), CARD_UNITS: str(card)}
-
-    def _over_cards(self, available: Sequence[str], split: Mapping[int, int]) -> list[str]:
-        found: list[str] = []
-        for card, amount in split.items():
-            found += [one for one in available if self._card_of.get(one) == card][:amount]
-        return found
 
     async def _exchange(self, pods: Sequence[Object], meant: Key, owner: Object, container: str) -> None:
         """The kubelet served another pod first: the two change places, in the ledger and on paper."""

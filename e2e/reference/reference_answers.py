@@ -59,10 +59,6 @@ def filtered(book: Book, asked: Question) -> Object:
         full, hopeless = full | hopeless, {}
     if "original-texts" in faults:
         full = {name: _original_text(book, name) for name in full}
-    if "in-both-maps" in faults:
-        full = full | hopeless
-    if "names-not-asked" in faults and fit:
-        fit += [name for name in book.nodes if name not in asked.names][:1]
     return _result(book, asked, fit, full, hopeless)
 
 
@@ -70,8 +66,7 @@ def scores(book: Book, asked: Question) -> list[Object]:
     """HostPriorityList: the fuller node is the better one. Raises ValueError."""
     amount = asked.amount(book.faults)
     cards = book.all_cards(asked.names)
-    known = [name for name in asked.names if name in cards or "hosts-left-out" not in book.faults]
-    return [{"Host": name, "Score": _score(book, cards.get(name, ()), amount)} for name in known]
+    return [{"Host": name, "Score": _score(book, cards.get(name, ()), amount)} for name in asked.names]
 
 
 def inspected(name: str, cards: Iterable[Card]) -> Object:
@@ -81,10 +76,9 @@ def inspected(name: str, cards: Iterable[Card]) -> Object:
     return {"name": name, "totalGPU": total, "usedGPU": used, "devs": devices}
 
 
-def errors(text: str, faults: Faults = frozenset()) -> Object:
+def errors(text: str) -> Object:
     """A filter that failed as a whole."""
-    empty = {"Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAndUnresolvableNodes": None}
-    return empty if "error-left-out" in faults else {**empty, "Error": text}
+    return dict.fromkeys(("Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes")) | {"Error": text}
 
 
 def _passes(book: Book, cards: Sequence[Card] | None, amount: int) -> bool:
@@ -100,8 +94,6 @@ def _result(
     nodes: list[Object] | None = None
     if asked.items is not None:
         nodes = [node for node in asked.items if node["metadata"]["name"] in fit]
-        if "nodes-stripped" in faults:
-            nodes = [{"metadata": {"name": name}, "spec": {}, "status": {}} for name in fit]
     elif "d23-nodes-for-names" in faults:
         nodes = [book.nodes[name] for name in fit if name in book.nodes]
     original = "original-texts" in faults
@@ -123,15 +115,13 @@ def _original_text(book: Book, name: str) -> str:
     return _ORIGINAL_FULL if book.all_cards([name])[name] else f"The node {name} is not for GPU share, need skip"
 
 
-def _score(book: Book, cards: Iterable[Card], amount: int) -> float:
+def _score(book: Book, cards: Iterable[Card], amount: int) -> int:
     cards = list(cards)
     if amount == 0 or book.choose(cards, amount) is None:
         return 0
     total, used = sum(card.size for card in cards), sum(card.used for card in cards)
     if "score-over-ten" in book.faults:
         return 11 + used
-    if "score-is-a-fraction" in book.faults:
-        return 1 + 9 * used / total
     return min(10, 1 + -(-9 * used // total))
 
 

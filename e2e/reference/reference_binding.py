@@ -8,14 +8,15 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from e2e.reference.reference_api import STRATEGIC, Api, RefusedError, pod_path
+from clusters.api.api_client import STRATEGIC_MERGE_PATCH, ApiError
+from clusters.api.resources import PODS
+from e2e.reference.reference_api import Api
 from e2e.reference.reference_book import Book, Card
 from e2e.reference.reference_pods import (
     ASSIGNED,
     ASSUMED_AT,
     CARD_UNITS,
     INDEX,
-    SEVERAL,
     UNITS,
     Object,
     node_of,
@@ -24,7 +25,6 @@ from e2e.reference.reference_pods import (
 )
 
 _LOG: Final = logging.getLogger("reference implementation.bind")
-_NOT_FOUND: Final = 404
 
 
 class Binder:
@@ -60,11 +60,9 @@ class Binder:
         amount = units(pod, self._faults)
         cards = self._book.all_cards([node], without=pod["metadata"]["uid"])[node]
         card = self._book.choose(cards, amount)
-        if card is None and "room-not-checked-at-bind" in self._faults:
-            card = max(cards, key=self._book.free, default=None)
         if card is None and amount:
             return f"no card of {node} takes {amount} more"
-        return await self._write(pod, node, card if amount else None, amount, cards)
+        return await self._write(pod, node, card if amount else None, amount)
 
     async def _pod(self, order: Mapping[str, str]) -> Object | str:
         """The pod that is meant, or why there is none."""
@@ -74,8 +72,8 @@ class Binder:
         pod = self._book.find(namespace, name)
         if pod is None or (uid and pod["metadata"]["uid"] != uid):
             try:
-                pod = await self._api.send("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
-            except RefusedError as error:
+                pod = await self._api.get(PODS, name, namespace)
+            except ApiError as error:
                 return str(error)
         if uid and pod["metadata"]["uid"] != uid and "uid-ignored" not in self._faults:
             return f"{name} is {pod['metadata']['uid']} and not {uid}"
@@ -85,14 +83,14 @@ class Binder:
         is_done = node_of(pod) == node and shares(pod) and "bind-not-idempotent" not in self._faults
         return "" if is_done else f"it has been bound to {node_of(pod)} before"
 
-    async def _write(self, pod: Object, node: str, card: Card | None, amount: int, cards: list[Card]) -> str:
+    async def _write(self, pod: Object, node: str, card: Card | None, amount: int) -> str:
         uid = pod["metadata"]["uid"]
-        annotations = self._annotations(pod, card, amount, cards)
+        annotations = self._annotations(card, amount)
         if card is not None and "assumed-after-write" not in self._faults:
             self._book.assume(pod, node, card.index, amount)
         try:
             await self._send(pod, node, annotations)
-        except RefusedError as error:
+        except ApiError as error:
             return await self._refused(pod, node, str(error))
         if card is not None and "assumed-after-write" in self._faults:
             self._book.assume(pod, node, card.index, amount)
@@ -102,13 +100,9 @@ class Binder:
     async def _refused(self, pod: Object, node: str, error: str) -> str:
         """The error, unless another extender has bound it there; the book follows the API server."""
         uid = pod["metadata"]["uid"]
-        if "booking-kept-after-refusal" in self._faults:
-            return error
-        try:
-            now = await self._api.send("GET", pod_path(pod))
-        except RefusedError as gone:
-            if gone.code == _NOT_FOUND:
-                self._book.drop(uid)
+        now = await self._api.find(PODS, pod["metadata"]["name"], pod["metadata"]["namespace"])
+        if now is None:
+            self._book.drop(uid)
             return error
         if now["metadata"]["uid"] != uid or not node_of(now):
             self._book.forget(uid)
@@ -116,29 +110,21 @@ class Binder:
         self._book.put(now)
         return self._is_there(now, node) and error
 
-    def _annotations(self, pod: Object, card: Card | None, amount: int, cards: list[Card]) -> dict[str, str]:
+    def _annotations(self, card: Card | None, amount: int) -> dict[str, str]:
         if card is None:
             return {}
-        given = pod["metadata"].get("annotations") or {}
-        index = card.index if "another-cards-index" not in self._faults else (card.index + 1) % len(cards)
-        size = card.size if "card-size-is-the-total" not in self._faults else sum(one.size for one in cards)
-        now = self._now() if "time-in-seconds" not in self._faults else self._now() // 10**9
-        written = {
-            INDEX: str(index),
+        return {
+            INDEX: str(card.index),
             UNITS: str(amount),
-            CARD_UNITS: str(size),
-            ASSIGNED: "true" if "assigned-at-bind" in self._faults else "false",
-            ASSUMED_AT: str(now),
-            # A Binding cannot take away what the pod's author wrote, only write over it.
-            **({SEVERAL: ""} if SEVERAL in given else {}),
+            CARD_UNITS: str(card.size),
+            ASSIGNED: "false",
+            ASSUMED_AT: str(self._now()),
         }
-        return {key.lower(): text for key, text in written.items()} if "keys-in-lower-case" in self._faults else written
 
     async def _send(self, pod: Object, node: str, annotations: Mapping[str, str]) -> None:
         metadata = {"name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-        alone = {"metadata": {"annotations": dict(annotations)}}
         if "d20-annotations-before-bind" in self._faults:
-            await self._api.send("PATCH", pod_path(pod), alone, STRATEGIC)
+            await self._api.annotate(pod, annotations, STRATEGIC_MERGE_PATCH)
         one_write = not self._faults & {"d20-annotations-before-bind", "annotations-second"}
         binding = {
             "apiVersion": "v1",
@@ -150,6 +136,7 @@ class Binder:
             binding["metadata"] = {key: value for key, value in metadata.items() if key != "uid"} | {
                 "annotations": dict(annotations)
             }
-        await self._api.send("POST", f"{pod_path(pod)}/binding", binding)
+        path = PODS.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "binding")
+        await self._api.request("POST", path, body=binding)
         if "annotations-second" in self._faults:
-            await self._api.send("PATCH", pod_path(pod), alone, STRATEGIC)
+            await self._api.annotate(pod, annotations, STRATEGIC_MERGE_PATCH)

@@ -52,13 +52,6 @@ class Book:
         self.pods.pop(uid, None)
         self._assumed.pop(uid, None)
 
-    def replace(self, pods: Iterable[Object]) -> None:
-        """All pods that there are."""
-        self.pods = {pod["metadata"]["uid"]: pod for pod in pods}
-        self._assumed = {
-            uid: one for uid, one in self._assumed.items() if uid in self.pods and not node_of(self.pods[uid])
-        }
-
     def find(self, namespace: str, name: str) -> Object | None:
         """The pod of this name."""
         wanted = (namespace, name)

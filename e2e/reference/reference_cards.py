@@ -49,22 +49,16 @@ class Cards:
         for card in self.all:
             head = f"{card.uuid}-_-" if self._faults & {"d07-long-ids", "original-ids"} else f"{card.uuid[-12:]}."
             for number in range(card.units):
-                is_well = card.uuid not in self.unhealthy or (
-                    number > 0 and "one-id-of-a-unhealthy-card" in self._faults
-                )
-                found.append((f"{salt}{head}{number}", card, is_well))
-        if "unhealthy-ids-left-out" in self._faults:
-            return [one for one in found if one[2]]
+                found.append((f"{salt}{head}{number}", card, card.uuid not in self.unhealthy))
         return found
 
     def look(self) -> bool:
         """Wait a moment for news; has the health of a card changed? Blocks."""
         before = set(self.unhealthy)
         self._take_event()
-        if "list-not-resent-after-recovery" not in self._faults:
-            for uuid, since in list(self.unhealthy.items()):
-                if self._now() - since >= self._rest_of(uuid):
-                    del self.unhealthy[uuid]
+        for uuid, since in list(self.unhealthy.items()):
+            if self._now() - since >= self._rest_of(uuid):
+                del self.unhealthy[uuid]
         return before != set(self.unhealthy)
 
     def _read(self, unit_mib: int) -> list[Card]:
@@ -74,9 +68,8 @@ class Cards:
             mib = pynvml.nvmlDeviceGetMemoryInfo(handle).total // _MIB
             if "d05-size-of-first-card" in self._faults and found:
                 mib = found[0].mib
-            units = -(-mib // unit_mib) if "units-rounded-up" in self._faults else mib // unit_mib
             number = _minor(handle, index) if "d27-minor-number-to-runtime" in self._faults else index
-            found.append(Card(number, _text(pynvml.nvmlDeviceGetUUID(handle)), mib, units))
+            found.append(Card(number, _text(pynvml.nvmlDeviceGetUUID(handle)), mib, mib // unit_mib))
         return found
 
     def _listen(self) -> tuple[Any, dict[int | None, str]]:

@@ -11,12 +11,14 @@ import os
 import resource
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-import aiohttp
 from aiohttp import web
 
+from clusters.api.connection import TransportError
+from clusters.api.resources import CONFIG_MAPS, NODES, PODS, Resource
 from e2e.reference import reference_faults
 from e2e.reference.reference_answers import Question, errors, filtered, gpu_nodes, inspected, scores
 from e2e.reference.reference_api import Api
@@ -41,63 +43,38 @@ class Watcher:
         self._api, self._book, self._faults = api, book, book.faults
         self._seen: set[str] = set()
         self.is_synced = asyncio.Event()
-        self._held: dict[str, tuple[str, Object]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """For ever."""
-        maps = "/api/v1/namespaces/kube-system/configmaps"
         await asyncio.gather(
-            self._api.follow("/api/v1/nodes", self._all_nodes, self._node),
-            self._api.follow("/api/v1/pods", self._all_pods, self._pod),
-            self._api.follow(maps, self._all_bans, self._ban),
+            self._follow(NODES, self._node), self._follow(PODS, self._pod), self._follow(CONFIG_MAPS, self._ban)
         )
 
-    def _saw(self, what: str) -> None:
-        self._seen.add(what)
-        if len(self._seen) == 3:
-            self.is_synced.set()
+    async def _follow(self, what: Resource, take: Callable[[str, Object], None]) -> None:
+        is_blind = what is PODS and "restarts-empty" in self._faults
+        async for kind, item in self._api.watch(what, "kube-system" if what is CONFIG_MAPS else None):
+            if kind == "SYNCED":
+                is_blind = False
+                self._seen.add(what.kind)
+                if len(self._seen) == 3:
+                    self.is_synced.set()
+            elif not is_blind:
+                take(kind, item)
 
-    def _all_nodes(self, nodes: list[Object]) -> None:
-        self._book.nodes = {node["metadata"]["name"]: node for node in nodes}
-        self._saw("nodes")
-
-    def _all_pods(self, pods: list[Object]) -> None:
-        self._book.replace([] if "restarts-empty" in self._faults else pods)
-        self._saw("pods")
-
-    def _all_bans(self, maps: list[Object]) -> None:
-        self._book.banned = {}
-        for one in maps:
-            self._ban_now("ADDED", one)
-        self._saw("bans")
-
-    async def _node(self, kind: str, node: Object) -> None:
+    def _node(self, kind: str, node: Object) -> None:
         if kind == "DELETED":
             self._book.nodes.pop(node["metadata"]["name"], None)
-        elif kind != "BOOKMARK":
+        else:
             self._book.nodes[node["metadata"]["name"]] = node
 
-    async def _ban(self, kind: str, one: Object) -> None:
-        self._ban_now(kind, one)
-
-    def _ban_now(self, kind: str, one: Object) -> None:
+    def _ban(self, kind: str, one: Object) -> None:
         name = one["metadata"].get("name", "")
         if name.startswith(_BAN):
-            text = "" if kind == "DELETED" else (one.get("data") or {}).get("gpus", "")
-            self._book.banned[name.removeprefix(_BAN)] = (
-                bans(text, self._faults) if text or kind != "DELETED" else frozenset()
-            )
+            text = (one.get("data") or {}).get("gpus", "")
+            self._book.banned[name.removeprefix(_BAN)] = frozenset() if kind == "DELETED" else bans(text, self._faults)
 
-    async def _pod(self, kind: str, pod: Object) -> None:
-        if kind == "BOOKMARK":
-            return
-        if "stale-by-one-event" in self._faults:
-            before = self._held.get("pod")
-            self._held["pod"] = (kind, pod)
-            if before is None:
-                return
-            kind, pod = before
+    def _pod(self, kind: str, pod: Object) -> None:
         # A queue of names has passed over the mark, too, if another pod has the name by then.
         is_leaving = kind == "DELETED" or pod["metadata"].get("deletionTimestamp")
         is_late = "d17-keyed-by-name" in self._faults and is_leaving
@@ -138,8 +115,7 @@ class Routes:
 
     def application(self) -> web.Application:
         """All that is open."""
-        one_mib = "bodies-up-to-1-mib" in self._faults
-        app = web.Application(client_max_size=1 << 20 if one_mib else 0)
+        app = web.Application(client_max_size=0)
         app.router.add_post(f"{_ROOT}/filter", self.filter)
         app.router.add_post(f"{_ROOT}/bind", self.bind)
         if "d25-no-prioritize" not in self._faults:
@@ -170,7 +146,7 @@ class Routes:
                 self._binder.assume(asked.pod, answer["NodeNames"][0])
             return web.json_response(answer)
         except _MALFORMED as error:
-            return web.json_response(errors(f"cannot read this: {error}", self._faults))
+            return web.json_response(errors(f"cannot read this: {error}"))
 
     async def prioritize(self, request: web.Request) -> web.Response:
         """How full are they?"""
@@ -187,10 +163,10 @@ class Routes:
             error = await self._binder.bind(Question(json.loads(body), self._faults).order)
         except _MALFORMED as malformed:
             error = f"cannot read this: {malformed}"
-        except (aiohttp.ClientError, TimeoutError, OSError) as failed:
+        except (TransportError, TimeoutError, OSError) as failed:
             error = f"no answer from the API server: {failed!r}"
         status = 500 if error and "refused-bind-500" in self._faults else 200
-        return web.json_response({"Error": error}, status=201 if "created-for-bound" in self._faults else status)
+        return web.json_response({"Error": error}, status=status)
 
     async def inspect(self, request: web.Request) -> web.Response:
         """The book, or one node of it."""
@@ -221,7 +197,7 @@ def main() -> None:
     # The original's flags for its log.
     parser.add_argument("-logtostderr", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", default="0", help=argparse.SUPPRESS)
-    reference_faults.add_flags(parser, "extender")
+    parser.add_argument("--dialect", choices=[reference_faults.ORIGINAL])
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
     faults = reference_faults.chosen(arguments, os.environ, "extender")
@@ -234,7 +210,7 @@ def main() -> None:
 
 async def _serve(port: int, kubeconfig: Path, faults: Faults) -> None:
     book = Book(faults)
-    async with Api.at(kubeconfig) as api:
+    async with Api.from_kubeconfig(kubeconfig) as api:
         watcher = Watcher(api, book)
         watching = asyncio.create_task(watcher.run())
         await watcher.is_synced.wait()

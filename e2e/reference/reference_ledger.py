@@ -59,8 +59,6 @@ class Ledger:
         """The pods that hold or want cards; grants of others are over, as are those with ids that the kubelet gives away again."""
         live = [pod for pod in pods if not is_over(pod) and pod["metadata"]["uid"] not in self._ended]
         uids = {pod["metadata"]["uid"] for pod in live}
-        if "ids-not-freed" in self._faults:
-            return live
         self.grants = {key: grant for key, grant in self.grants.items() if key[0] in uids}
         again = {key[0] for key, one in self.grants.items() if not one.passes_on and one.ids & set(ids)}
         self._ended = (self._ended | again) & {pod["metadata"]["uid"] for pod in pods}
@@ -97,13 +95,10 @@ class Ledger:
             held = [grant for key, grant in self.grants.items() if key[0] == uid]
             if uid == without or not self._holds(pod):
                 continue
-            if held and all(len(grant.cards) == 1 for grant in held):
+            if held:
                 found[next(iter(held[0].cards))] += len(frozenset[str]().union(*(grant.ids for grant in held)))
             else:
                 found.update(shares(pod))
-        for key, grant in self.grants.items() if "ids-not-freed" in self._faults else ():
-            if key[0] not in {pod["metadata"]["uid"] for pod in pods}:
-                found.update(dict.fromkeys(grant.cards, len(grant.ids)))
         return found
 
     def is_free(self, pods: Sequence[Object], pod: Object, card: int, others: Collection[str]) -> bool:
@@ -156,9 +151,6 @@ class Ledger:
         if "over-commits" in self._faults:
             return True
         cards, used = shares(pod), self.used(pods)
-        if len(cards) > 1:
-            used = self.used(pods, pod["metadata"]["uid"])
-            return all(amount <= self._sizes.get(card, 0) - used[card] for card, amount in cards.items())
         own = {grant.ids for key, grant in self.grants.items() if key[0] == pod["metadata"]["uid"] and grant.passes_on}
         reusable = max(map(len, own), default=0)
         return all(card in self._sizes and size - reusable <= self._sizes[card] - used[card] for card in cards)

@@ -14,15 +14,17 @@ import time
 from pathlib import Path
 from typing import Final
 
-import aiohttp
 import grpc
 import grpc.aio
 
+from clusters.api.api_client import ApiError
+from clusters.api.connection import TransportError
+from clusters.api.resources import NODES
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from e2e.reference import reference_faults
 from e2e.reference.reference_allocation import Allocation
-from e2e.reference.reference_api import STRATEGIC, Api, RefusedError
+from e2e.reference.reference_api import Api
 from e2e.reference.reference_cards import Cards, note
 from e2e.reference.reference_ledger import Ledger
 from e2e.reference.reference_pods import CARDS, COUNT, MEMORY, Faults
@@ -107,9 +109,8 @@ class Servicer(pb_grpc.DevicePluginServicer):
         for one in request.container_requests:
             try:
                 variables = await self._allocation.allocate(one.devices_ids)
-            except (LookupError, RefusedError, aiohttp.ClientError, TimeoutError) as error:
-                text = "" if "refuses-without-reason" in self._faults else str(error.args[0] if error.args else error)
-                await context.abort(grpc.StatusCode.INTERNAL, text)
+            except (LookupError, ApiError, TransportError, TimeoutError) as error:
+                await context.abort(grpc.StatusCode.INTERNAL, str(error.args[0] if error.args else error))
             answers.append(pb.ContainerAllocateResponse(envs=variables))
         return pb.AllocateResponse(container_responses=answers)
 
@@ -119,7 +120,7 @@ class Servicer(pb_grpc.DevicePluginServicer):
         """Is it the container that was meant?"""
         try:
             await self._allocation.verify(request.devices_ids)
-        except (LookupError, RefusedError, aiohttp.ClientError, TimeoutError, grpc.aio.AioRpcError) as error:
+        except (LookupError, ApiError, TransportError, TimeoutError, grpc.aio.AioRpcError) as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"not yet: {error}")
         return pb.PreStartContainerResponse()
 
@@ -140,8 +141,7 @@ class Presence:
             await self._serve(server)
             await self._register()
             await self._until_lost()
-            if "old-stream-kept" not in self._faults:
-                await server.stop(None)
+            await server.stop(None)
 
     async def _serve(self, server: grpc.aio.Server) -> None:
         (self._folder / SOCKET).unlink(missing_ok=True)
@@ -154,7 +154,7 @@ class Presence:
             version="v1beta1", endpoint=SOCKET, resource_name=MEMORY, options=self._servicer.options()
         )
         pause = _FIRST_PAUSE
-        for _ in range(1 if "gives-up-when-refused" in self._faults else tries):
+        for _ in range(tries):
             self._kubelet = _identity(self._folder / "kubelet.sock")
             options = [("grpc.use_local_subchannel_pool", 1)]
             try:
@@ -183,27 +183,24 @@ class Presence:
 async def keep_published(api: Api, node: str, cards: Cards, faults: Faults) -> None:
     """Keep the number of cards, and their sizes, on the Node."""
     while True:
-        if await publish(api, node, cards, faults) and "count-written-once" in faults:
-            return
+        await publish(api, node, cards, faults)
         await asyncio.sleep(_ASSERT_SECONDS)
 
 
-async def publish(api: Api, node: str, cards: Cards, faults: Faults) -> bool:
-    """Write what the Node does not show; was there something to write? The original writes the count alone."""
+async def publish(api: Api, node: str, cards: Cards, faults: Faults) -> None:
+    """Write what the Node does not show. The original writes the count alone."""
     amounts = {COUNT: str(len(cards.all))}
     notes = {} if "original-options" in faults else {CARDS: note(cards.all, list(cards.unhealthy))}
     try:
-        seen = await api.send("GET", f"/api/v1/nodes/{node}")
+        seen = await api.get(NODES, node)
         noted, shown = seen["metadata"].get("annotations") or {}, seen["status"].get("capacity") or {}
         if notes.items() <= noted.items() and amounts.items() <= shown.items():
-            return False
+            return
         metadata = {"metadata": {"annotations": notes}} if notes else {}
         body = {**metadata, "status": {"capacity": amounts, "allocatable": amounts}}
-        await api.send("PATCH", f"/api/v1/nodes/{node}/status", body, STRATEGIC)
-    except (RefusedError, aiohttp.ClientError, TimeoutError) as error:
+        await api.patch(NODES, node, body, subresource="status")
+    except (ApiError, TransportError, TimeoutError) as error:
         _LOG.warning("the node kept its old count: %s", error)
-        return False
-    return True
 
 
 async def watch(api: Api, node: str, cards: Cards, servicer: Servicer, faults: Faults) -> None:
@@ -244,7 +241,7 @@ def main() -> None:
     for flag in ("--logtostderr", "--health-check", "--mps", "--query-kubelet"):
         parser.add_argument(flag, f"-{flag.lstrip('-')}", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", help=argparse.SUPPRESS)
-    reference_faults.add_flags(parser, "device_plugin")
+    parser.add_argument("--dialect", choices=[reference_faults.ORIGINAL])
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(message)s")
     faults = reference_faults.chosen(arguments, os.environ, "device_plugin")
@@ -257,11 +254,11 @@ async def _run(arguments: argparse.Namespace, faults: Faults) -> int:
     cards = Cards(arguments.unit, arguments.rest, time.monotonic, faults)
     salt = f"{secrets.token_hex(2)}-" if "ids-new-at-each-start" in faults else ""
     node, folder = arguments.me or os.environ["NODE_NAME"], arguments.folder or Path(_ORIGINAL_FOLDER)
-    async with Api.at(Path(os.environ["KUBECONFIG"])) as api:
+    async with Api.from_kubeconfig(Path(os.environ["KUBECONFIG"])) as api:
         ledger = Ledger({card.index: card.units for card in cards.all}, faults)
         allocation = Allocation(api, node, cards, salt, ledger, Records(arguments.resources, faults), faults)
         servicer = Servicer(cards, salt, allocation, faults)
-        if servicer.message().ByteSize() > _KUBELET_BYTES and not faults & {"list-too-large-sent", "d07-long-ids"}:
+        if servicer.message().ByteSize() > _KUBELET_BYTES and "d07-long-ids" not in faults:
             _LOG.error("the kubelet takes no list of %d ids: choose a larger --unit", len(cards.ids(salt)))
             return 1
         if arguments.resources and "forgets-at-restart" not in faults:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,9 +17,8 @@ CONTAINER_UNITS: Final = "ALIYUN_COM_GPU_MEM_CONTAINER"
 CARD_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"
 ASSIGNED: Final = "ALIYUN_COM_GPU_MEM_ASSIGNED"
 ASSUMED_AT: Final = "ALIYUN_COM_GPU_MEM_ASSUME_TIME"
-SEVERAL: Final = "scheduler.framework.gpushare.allocation"
 # The reference implementations' own, on nodes: the units of each card in order, those of an unhealthy one with "!" behind.
-CARDS: Final = "reference implementation.example/card-units"
+CARDS: Final = "reference.example/card-units"
 _SUFFIXES: Final = {"k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
@@ -48,12 +45,12 @@ def containers(pod: Mapping[str, Any], faults: Faults = frozenset()) -> list[Con
     """Those that ask for card memory, in the order in which a kubelet serves them. Raises ValueError."""
     found = []
     for item in pod["spec"].get("initContainers") or ():
-        if "d21-init-and-sidecars-ignored" not in faults:
+        if not faults & {"d21-init-and-sidecars-ignored", "d21-of-the-plugin"}:
             is_sidecar = item.get("restartPolicy") == "Always"
             found.append(Container(item["name"], _units(item, faults), not is_sidecar, is_sidecar))
     apps = pod["spec"].get("containers") or ()
     found += [Container(item["name"], _units(item, faults)) for item in apps]
-    return [one for one in found if one.units][: 1 if "first-container-alone" in faults else None]
+    return [one for one in found if one.units]
 
 
 def units(pod: Mapping[str, Any], faults: Faults = frozenset()) -> int:
@@ -68,17 +65,12 @@ def units(pod: Mapping[str, Any], faults: Faults = frozenset()) -> int:
 
 
 def shares(pod: Mapping[str, Any]) -> dict[int, int]:
-    """Units on each card, by the pod's annotations; none if these name no card."""
+    """Units on its card, by the pod's annotation; none if this names no card."""
     annotations = pod["metadata"].get("annotations") or {}
     try:
-        if several := annotations.get(SEVERAL):
-            found: Counter[int] = Counter()
-            for cards in json.loads(several).values():
-                found.update({int(card): int(amount) for card, amount in cards.items()})
-            return dict(found)
         index = int(annotations[INDEX])
         return {index: units(pod)} if index >= 0 else {}
-    except (KeyError, ValueError, TypeError, AttributeError):
+    except (KeyError, ValueError):
         return {}
 
 

@@ -15,6 +15,11 @@ from e2e.reference.reference_pods import MEMORY, Faults
 
 _TRIES: Final = 50
 _PAUSE_SECONDS: Final = 0.1
+_OPTIONS: Final = [
+    ("grpc.default_authority", "localhost"),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_receive_message_length", -1),
+]
 # Namespace, pod, container.
 Holder = tuple[str, str, str]
 
@@ -23,11 +28,7 @@ class Records:
     """One question to the socket for each call."""
 
     def __init__(self, socket: str, faults: Faults) -> None:
-        self._faults = faults
-        options = [("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
-        if "small-answers-only" not in faults:
-            options.append(("grpc.max_receive_message_length", -1))
-        self._socket, self._options = socket, options
+        self._socket, self._faults = socket, faults
 
     async def holders(self) -> dict[Holder, frozenset[str]]:
         """The ids of each container. Raises grpc.aio.AioRpcError."""
@@ -52,13 +53,13 @@ class Records:
     async def _list(self) -> pr.ListPodResourcesResponse:
         for number in range(_TRIES):
             try:
-                async with grpc.aio.insecure_channel(f"unix:{self._socket}", options=self._options) as channel:
+                async with grpc.aio.insecure_channel(f"unix:{self._socket}", options=_OPTIONS) as channel:
                     stub = pr_grpc.PodResourcesListerStub(channel)
                     listed: pr.ListPodResourcesResponse = await stub.List(pr.ListPodResourcesRequest(), timeout=20)
                     return listed
             except grpc.aio.AioRpcError as error:
                 is_limit = error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" not in str(error)
-                if number == _TRIES - 1 or not is_limit or "rate-limit-is-fatal" in self._faults:
+                if number == _TRIES - 1 or not is_limit:
                     raise
                 await asyncio.sleep(_PAUSE_SECONDS)
         raise AssertionError("the last try returns or raises")

@@ -1,8 +1,7 @@
-"""Pods of every shape: init containers, sidecars, bound by hand, from a DaemonSet, on several cards."""
+"""Pods of every shape: init containers, sidecars, bound by hand, from a DaemonSet."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -56,17 +55,6 @@ async def test_a_sidecar_beside_its_containers(observer: Observer) -> None:
     await observer.check_books()
 
 
-@pytest.mark.promise("D02", "D21")
-async def test_an_init_container_a_sidecar_and_two_containers(observer: Observer) -> None:
-    """All kinds in one pod, twice, beside each other."""
-    names = ["first", "second"]
-    await observer.run(*(with_init(name, 1, 2, init=6, sidecar=2, node="a2") for name in names))
-
-    pods = await observer.check_right_cards(*names)
-    assert {pod["metadata"]["annotations"][spec.POD_UNITS] for pod in pods} == {"6"}
-    await observer.check_books()
-
-
 @pytest.mark.promise("D22")
 async def test_a_pod_bound_by_hand(observer: Observer) -> None:
     """Defect D22: a card is chosen on the node, all five annotations are written, and the extender counts it."""
@@ -116,27 +104,6 @@ async def test_a_daemon_sets_pods(observer: Observer) -> None:
         await observer.check_all(*(pod["metadata"]["name"] for pod in await observer.pods()))
     finally:
         await observer.cluster.api.delete(DAEMON_SETS, "d", observer.namespace)
-
-
-@pytest.mark.needs("several-cards")
-@pytest.mark.parametrize("split", [{"0": 3, "1": 5}, {"0": 4, "1": 4}], ids=["uneven", "even"])
-async def test_one_container_on_several_cards(observer: Observer, split: dict[str, int]) -> None:
-    """The multi-card annotation: ids on both cards, both UUIDs in the variable, both booked."""
-    total = sum(split.values())
-    annotations = {**booking(total, card=0), spec.POD_ALLOCATION: json.dumps({"0": split})}
-    (pod,) = await observer.run(gpu_pod("wide", total, bound_to="a2", annotations=annotations))
-
-    (told,) = await observer.variables(pod)
-    uuids = observer.uuids("a2")
-    assert set(told[spec.ENV_VISIBLE].split(",")) == {uuids[0], uuids[1]}
-    assert told[spec.ENV_INDEX] == "0,1"
-    assert told[spec.ENV_CONTAINER_UNITS] == str(total)
-
-    def is_booked(book: Any) -> bool:
-        used = {device["id"]: device["usedGPU"] for node in book["nodes"] for device in node["devs"]}
-        return used == {int(card): units for card, units in split.items()}
-
-    await eventually(lambda: observer.inspect("/a2"), is_booked, "both cards are booked")
 
 
 async def test_a_pod_without_card_memory_is_left_alone(observer: Observer) -> None:

@@ -41,11 +41,15 @@ async def overusers_on_the_page(observed: ObservedNamespace, node: str) -> list[
 
 
 async def test_five_places_show_the_same_overuse(observed: ObservedNamespace, target: Target) -> None:
-    """Event, metric, dashboard, `kubectl gpushare top` and the page name the pod, the card and both amounts; all end with it."""
+    """Event, metric, dashboard, `kubectl gpushare top` and the page name the pod, the card and both amounts; all end with it.
+
+    A pod within its booking has no event, and a node that does not look at use shows bookings alone.
+    """
     observer = observed.observer
     await observer.run(
         gpu_pod("greedy", observed.gib, node="u1", plays=DEMO),
         gpu_pod("modest", 2 * observed.gib, node="u1", plays=DEMO),
+        gpu_pod("unseen", observed.gib, node="u2", plays=DEMO),
     )
 
     text = await observer.event_text("greedy", spec.EVENT_MEMORY_OVERUSE)
@@ -53,6 +57,18 @@ async def test_five_places_show_the_same_overuse(observed: ObservedNamespace, ta
     labels = "namespace", "pod", "card"
     over = {(observer.namespace, "greedy", "0"): 229 * MIB}
     assert await observed.values("u1", "gpushare_pod_overuse_bytes", *labels) == over
+    await eventually(
+        lambda: observed.values("u1", "gpushare_pod_used_bytes", "pod"),
+        lambda seen: seen == {("greedy",): 1253 * MIB, ("modest",): 1253 * MIB},
+        "both players hold what the demo's does",
+    )
+    assert await observed.values("u1", "gpushare_pod_booked_bytes", "pod") == {
+        ("greedy",): 1024 * MIB,
+        ("modest",): 2048 * MIB,
+    }
+    assert await observer.events("modest", spec.EVENT_MEMORY_OVERUSE) == []
+    assert await observed.values("u2", "gpushare_pod_booked_bytes", "pod") == {("unseen",): 1024 * MIB}
+    assert await observed.values("u2", "gpushare_pod_used_bytes", "pod") == {}
     # The panel shows the series as it is.
     assert "gpushare_pod_overuse_bytes" in panels()
     on_page = [[0, observer.namespace, "greedy", 1024, 1253]]
@@ -69,6 +85,7 @@ async def test_five_places_show_the_same_overuse(observed: ObservedNamespace, ta
     await observer.delete("greedy", 0)
     await eventually(lambda: overusers_on_the_page(observed, "u1"), lambda seen: not seen, "it is gone from the page")
     assert await observed.values("u1", "gpushare_pod_overuse_bytes", *labels) == {}
+    assert await observed.values("u1", "gpushare_overuse_episodes_total") == {(): 1}
     await eventually(
         lambda: observer.cluster.api.get(NODES, "u1"),
         lambda node: spec.NODE_OVERUSE not in node["metadata"]["annotations"],

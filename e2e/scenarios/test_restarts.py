@@ -8,12 +8,9 @@ from typing import Final
 
 import pytest
 
-from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
-from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.observer import Observer
-from e2e.site.node_cards import amount
 
 # Enough that some are on their way at each kill; a small machine starts one or two real containers a second.
 PODS: Final = 20
@@ -47,15 +44,3 @@ async def test_a_new_extender_knows_which_pod_has_which_card(observer: Observer)
     assert before == await observer.inspect("/a1")
     await observer.create(gpu_pod("next", 1, node="a1"))
     await observer.waits_because("next", "nsufficient")
-
-
-@pytest.mark.promise("DP-020")
-async def test_a_changed_count_is_asserted_again(observer: Observer) -> None:
-    """The plugin puts a gpu-count right that another program changed on the Node."""
-    wrong = {"status": {"capacity": {spec.RESOURCE_COUNT: "7"}}}
-    await observer.cluster.api.patch(NODES, "b2", wrong, subresource="status")
-    await eventually(
-        lambda: observer.cluster.api.get(NODES, "b2"),
-        lambda node: amount(node, spec.RESOURCE_COUNT) == 3,
-        "gpu-count is 3 again",
-    )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
-from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import DEMO, gpu_pod
 from e2e.observer import Observer
@@ -37,32 +34,6 @@ async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Obs
     (late,) = await observer.running("late")
     assert freed == late["metadata"]["annotations"][spec.POD_INDEX]
     await observer.check_all("late", "fill-a")
-
-
-@pytest.mark.promise("D05", "D06")
-async def test_mixed_cards_are_booked_by_their_own_size(observer: Observer) -> None:
-    """On two T4 (14) and a 1080 Ti (10) three pods of 12, 12 and 10 fit, each on a card of its own (defects D5, D6)."""
-    sizes = {"big-0": 12, "big-1": 12, "small": 10}
-    await observer.run(*(gpu_pod(name, units, node="b2") for name, units in sizes.items()))
-
-    pods = await observer.check_right_cards(*sizes)
-    assert len({pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods}) == 3
-    assert {"14", "10"} == {pod["metadata"]["annotations"][spec.POD_DEVICE_UNITS] for pod in pods}
-    await observer.check_books()
-
-
-@pytest.mark.promise("D01", "DP-011")
-async def test_two_equal_pods_created_together_get_their_own_cards(observer: Observer) -> None:
-    """Two pods of 9 units cannot share a card of 14, and neither gets the other's card (ext#220, defect D1)."""
-    for round_number in range(3):
-        names = [f"twin-{round_number}-{number}" for number in range(2)]
-        await observer.run(*(gpu_pod(name, 9, node="a2") for name in names))
-
-        pods = await observer.check_right_cards(*names)
-        assert len({pod["metadata"]["annotations"][spec.POD_INDEX] for pod in pods}) == 2
-        await observer.check_books()
-        await asyncio.gather(*(observer.delete(name) for name in names))
-        await eventually(observer.pods, lambda pods: not pods, "the twins are gone")
 
 
 @pytest.mark.promise("D02", "DP-012")

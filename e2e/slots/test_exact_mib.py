@@ -101,53 +101,19 @@ async def test_nearly_five_pods_a_card_at_once(slots: Observer, cards: int) -> N
     await slots.check_all(*running)
 
 
-async def test_a_pod_of_two_containers_takes_two_slots(slots: Observer, cards: int) -> None:
-    """One id each, both on the pod's card; the node's memory is the kubelet's to count, and ours to write."""
-    await slots.run(slot_pod("two", 8_139, 20_003))
-
-    (pod,) = await slots.check_right_cards("two")
-    assert [one[spec.ENV_CONTAINER_UNITS] for one in await slots.variables(pod)] == ["8139", "20003"]
-    node = await slots.cluster.api.get(NODES, NODE)
-    assert node["status"]["capacity"][spec.RESOURCE_MEMORY] == str(cards * MIB)
-
-
-async def test_the_policy_adds_the_slot(slots: Observer) -> None:
-    """A pod written for gpu-mem alone runs, if the API server has such policies; an old one's pods name the slot."""
-    version = await slots.cluster.api.request("GET", "/version")
-    if int(version["minor"].rstrip("+")) < 36:
-        pytest.skip(f"MutatingAdmissionPolicy came with Kubernetes 1.36; this is 1.{version['minor']}")
-    (pod,) = await slots.run(gpu_pod("plain", 20_001))
-
-    assert pod["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_SLOT] == "1"
-    await slots.check_right_cards("plain")
-
-
-async def test_books_survive_restarts_of_everything(slots: Observer, cards: int) -> None:
-    """The amount stays while the slots are away; pods run on; what comes afterwards fits beside them."""
-    await slots.create(*(slot_pod(f"half-{number}", MIB // 2 + 1) for number in range(cards)))
-    halves = [f"half-{number}" for number in range(cards)]
-    await slots.running(*halves)
-    await slots.restart(NODE, "both")
-    await slots.create(slot_pod("rest", MIB // 2 - 1), slot_pod("too-much", MIB // 2))
-
-    await slots.running("rest", *halves)
-    await slots.waits_because("too-much", "nsufficient")
-    await slots.check_all("rest", *halves)
-
-
-async def test_amounts_are_exact_over_restarts_of_the_kubelet(slots: Observer, cards: int) -> None:
-    """Pods of odd sizes keep their cards and exact MiB over a restart of the kubelet while others come and go."""
+async def test_amounts_are_exact_over_restarts(slots: Observer, cards: int) -> None:
+    """Pods of odd sizes keep their cards and exact MiB over restarts of the kubelet and of both while others come and go."""
     there: dict[str, int] = {}
-    lives: dict[str, str] = {}
+    lives: dict[str, Any] = {}
     for step, sizes in enumerate([(81_919, 40_961), (1, 13_777), (27_181, 1)]):
         added = {f"p-{step}-{number}": mib for number, mib in enumerate(sizes)}
         await slots.create(*(slot_pod(name, mib) for name, mib in added.items()))
         there |= added
-        lives |= await _containers(slots, *added)
-        await slots.cluster.restart_kubelet(NODE)
+        lives |= await slots.lives(*added)
+        await slots.restart(NODE, "both" if step else "kubelet")
         await eventually(lambda: _amount(slots, "allocatable", spec.RESOURCE_SLOT), bool, "the slots are back")
 
-        assert lives == await _containers(slots, *there)
+        assert lives == await slots.lives(*there)
         pods = await slots.check_right_cards(*there)
         assert {pod["metadata"]["name"]: int(pod["metadata"]["annotations"][spec.POD_UNITS]) for pod in pods} == there
         await slots.check_books()
@@ -169,12 +135,6 @@ def booked_by_card(pods: list[Any], cards: int) -> dict[int, int]:
     for pod in pods:
         booked[card_of(pod)] += units_of(pod)
     return booked
-
-
-async def _containers(slots: Observer, *names: str) -> dict[str, str]:
-    """Which container of each pod runs."""
-    pods = await slots.running(*names)
-    return {pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["containerID"] for pod in pods}
 
 
 async def _amount(slots: Observer, kind: str, resource: str) -> int:

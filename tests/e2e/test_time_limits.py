@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.nested_pytest import run_pytest
 
 _SETTINGS = """
@@ -54,39 +52,16 @@ def pytest_configure(config):
     config.pluginmanager.register(time_limits)
 
 def pytest_collection_modifyitems(items):
-    time_limits.cancel_late(item for item in items if item.name != "test_moves_its_clock")
-"""
-_TEST = """
-import asyncio
-import pytest
-from tests.passing_time import pass_time_until
-
-@pytest.mark.timeout(60)
-async def test_moves_its_clock():
-    sleeper = asyncio.create_task(asyncio.sleep(200))
-    await pass_time_until(sleeper.done)
+    time_limits.cancel_late(items)
 """
 
 
-def test_the_clock_of_other_tests_may_be_moved(tmp_path: Path) -> None:
-    """A test that is no case is not cancelled, however far it moves the clock of its event loop."""
-    (tmp_path / "conftest.py").write_text(_CONFTEST)
-    (tmp_path / "test_moved.py").write_text(_TEST)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\n")
-    run = run_pytest(tmp_path, "-n", "0")
-
-    assert run.returncode == 0, run.stdout
-
-
-@pytest.mark.parametrize(
-    "workers", ["0", pytest.param("1", marks=pytest.mark.exhaustive("a worker runs the same phases as one process"))]
-)
-def test_a_case_over_its_limit_fails_alone(tmp_path: Path, workers: str) -> None:
+def test_a_case_over_its_limit_fails_alone(tmp_path: Path) -> None:
     """It is cancelled, or an alarm ends it; the cases after it pass in the same process, on the same event loop."""
     (tmp_path / "pytest.ini").write_text(_SETTINGS)
     (tmp_path / "test_cases.py").write_text(_CASES)
     (tmp_path / "conftest.py").write_text(_CONFTEST)
-    run = run_pytest(tmp_path, "-n", workers)
+    run = run_pytest(tmp_path, "-n", "0")
 
     assert "3 failed, 2 passed" in run.stdout, run.stdout + run.stderr
     assert "the case is over its limit of 3 s" in run.stdout

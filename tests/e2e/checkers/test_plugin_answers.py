@@ -92,17 +92,11 @@ def test_calls_that_are_well_have_no_findings() -> None:
     ("history", "line"),
     [
         ([listed("a1", "a2", "a1")], "1.0 s, list: n: 1 of its ids are there before"),
-        ([listed("a" * 64)], f"1.0 s, list: n: {'a' * 64} has more than 63 characters"),
-        ([listed(*map("{:063}".format, range(60_000)))],
-         "1.0 s, list: n: it has 4560000 bytes, a kubelet takes 4194304"),
         ([LIST, REGISTER], "0.5 s, open stream: n: aliyun.com/gpu-mem is registered while its old stream is open"),
         ([preferred("a1")], "2.0 s, preferred ids: x/a, n: 1 ids, 1 different ones, for 2"),
-        ([preferred("a1", "a1")], "2.0 s, preferred ids: x/a, n: 2 ids, 1 different ones, for 2"),
         ([preferred("a1", "a2", must=("b1",))],
          "2.0 s, preferred ids: x/a, n: ['a1', 'a2'] for ['b1'] and others that are free"),
-        ([preferred("a1", "zz")], "2.0 s, preferred ids: x/a, n: ['a1', 'zz'] for [] and others that are free"),
         ([LIST, granted("a1", answers=0)], "2.0 s, answers: x/a, n: 0 answers for 1 containers"),
-        ([LIST, granted("a1", answers=2)], "2.0 s, answers: x/a, n: 2 answers for 1 containers"),
         ([LIST, granted("zz")],
          "2.0 s, granted ids: x/a, card 0 of n: a card is given for zz, which is not announced as healthy"),
         ([listed("a1", unhealthy=("a2",)), granted("a1", "a2")],
@@ -112,14 +106,8 @@ def test_calls_that_are_well_have_no_findings() -> None:
         ([CARDS, LIST, granted("a1", card=2)], "2.0 s, named card: x/a, card 2 of n: the node has no such card"),
         ([CARDS, LIST, granted("a1", visible="GPU-b")],
          "2.0 s, named card: x/a, card 0 of n: the container sees GPU-b"),
-        ([CARDS, LIST, granted("a1", visible="all")], "2.0 s, named card: x/a, card 0 of n: the container sees all"),
         ([CARDS, LIST, granted("a1", units=2)], "2.0 s, named card: x/a, card 0 of n: 2 units for 1 ids"),
         ([held({"c0": ("a1", "a2"), "c1": ("a2",)})], "4.0 s, held ids: x/a, n: c1 holds a2 of x/a/c0"),
-    ],
-    ids=[
-        "id twice", "long id", "long list", "open stream", "too few", "twice", "without the others", "not free",
-        "no answer", "an answer more", "unknown id", "unhealthy id", "id that is gone", "no such card", "another card",
-        "all cards", "other amount", "held twice",
     ],
 )  # fmt: skip
 def test_calls_that_break_a_rule_are_refused(history: list[Entry], line: str) -> None:

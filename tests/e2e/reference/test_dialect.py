@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from clusters.api.connection import Answer, TransportError
+from clusters.api.connection import Answer
 from e2e.reference import reference_faults
 from e2e.reference.reference_api import Api
 from e2e.reference.reference_binding import Binder
 from e2e.reference.reference_book import Book
 from e2e.reference.reference_extender import Routes, Watcher
-from e2e.reference.reference_inspect import details, rows, summary
 from tests.servers import Caller, StubApi, kubeconfig, plain_http, serve
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream"
@@ -39,10 +38,10 @@ def dialogue(name: str) -> tuple[StubApi, list[dict[str, Any]]]:
 
 
 @asynccontextmanager
-async def extender(api: StubApi, folder: Path, faults: frozenset[str]) -> AsyncIterator[Caller]:
-    """The reference implementation extender with these faults, in this process."""
-    async with serve(api) as url, Api.at(Path(kubeconfig(folder, url))) as client:
-        book = Book(faults)
+async def extender(api: StubApi, folder: Path) -> AsyncIterator[Caller]:
+    """The reference extender in the original's dialect, in this process."""
+    async with serve(api) as url, Api.from_kubeconfig(Path(kubeconfig(folder, url))) as client:
+        book = Book(ORIGINAL)
         watcher = Watcher(client, book)
         watching = asyncio.create_task(watcher.run())
         await watcher.is_synced.wait()
@@ -78,7 +77,7 @@ async def test_questions_are_answered_as_recorded(tmp_path: Path, name: str) -> 
     """Filter, inspect and version: which nodes, full Nodes beside names, one map of failures, its texts."""
     api, steps = dialogue(name)
     seen = {}
-    async with extender(api, tmp_path, ORIGINAL) as http:
+    async with extender(api, tmp_path) as http:
         for step in steps:
             answer = await replayed(http, step)
             is_json = step["response"]["content_type"].startswith("application/json")
@@ -101,7 +100,7 @@ async def test_questions_are_answered_as_recorded(tmp_path: Path, name: str) -> 
 async def test_binds_are_two_writes_and_refusals_a_500(tmp_path: Path, name: str) -> None:
     """A patch of the annotations and then the Binding; a refusal is a 500 with ``Error``; a bind done before is refused."""
     api, steps = dialogue(name)
-    async with extender(api, tmp_path, ORIGINAL) as http:
+    async with extender(api, tmp_path) as http:
         for step in steps:
             if step["request"]["path"].endswith("/version") or "inspect" in step["what"]:
                 continue
@@ -122,28 +121,3 @@ async def test_binds_are_two_writes_and_refusals_a_500(tmp_path: Path, name: str
                 for call in step["api_calls"]
                 if call["method"] != "GET"
             ], step["what"]
-
-
-async def test_inspect_of_an_unknown_node_ends_the_connection(tmp_path: Path) -> None:
-    """Defect D19 as recorded; the program lives on. The honest reference implementation answers 404."""
-    api, _ = dialogue("inspect-unknown-node")
-    async with extender(api, tmp_path, ORIGINAL) as http:
-        with pytest.raises(TransportError):
-            await http.get("/gpushare-scheduler/inspect/nope")
-        assert (await http.get("/version")).text == "0.1.0"
-    async with extender(api, tmp_path, frozenset()) as http:
-        assert (await http.get("/gpushare-scheduler/inspect/nope")).status_code == 404
-
-
-@pytest.mark.parametrize("path", sorted((RECORDED / "inspect").glob("*.json")), ids=lambda path: path.stem)
-def test_inspect_prints_the_recorded_tables(path: Path) -> None:
-    """To the byte, but for the order of pods, which is random in the original."""
-    document = json.loads(path.read_text())
-    for words, run in document["runs"].items():
-        name = words.replace("-d", "").strip()
-        nodes = [node for node in document["nodes"] if name in ("", node["metadata"]["name"])]
-        table = rows(nodes, document["pods"], frozenset())
-        text = (details if "-d" in words else summary)(table, frozenset())
-
-        assert sorted(text.splitlines()) == sorted(run["stdout"].splitlines())
-        assert len(text) == len(run["stdout"])

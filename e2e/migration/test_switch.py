@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
+from clusters.targets import Target
 from e2e import spec
 from e2e.builders import SLEEPS, gpu_pod
-from e2e.go_plugin.go_plugin import in_the_place_of_ours
+from e2e.migration.mixed_fleet import original_fleet
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.needs("takeover")
@@ -34,12 +36,12 @@ async def starts_again(observer: Observer, name: str) -> Object:
     )
 
 
-async def test_over_to_ours_and_back(observer: Observer) -> None:
+async def test_over_to_ours_and_back(observer: Observer, target: Target, tmp_path: Path) -> None:
     """Pods of the original's plugin keep card and container over the switch to ours, and our pods keep theirs over the way back.
 
     New pods fit beside them, and none gets a card without room.
     """
-    async with in_the_place_of_ours(observer, NODE):
+    async with original_fleet(observer, target, tmp_path, NODE):
         await observer.create(gpu_pod("nine", 9, node=NODE), gpu_pod("eight", 8, node=NODE))
         before = await observer.lives("nine", "eight")
         await observer.create(gpu_pod("failing", 4, node=NODE, plays=_FAILS))
@@ -62,7 +64,7 @@ async def test_over_to_ours_and_back(observer: Observer) -> None:
     await observer.shows(NODE, "28")
     assert before | ours == await observer.lives("nine", "eight", "three", "two")
 
-    async with in_the_place_of_ours(observer, NODE):
+    async with original_fleet(observer, target, tmp_path, NODE):
         assert before | ours == await observer.lives("nine", "eight", "three", "two")
         await observer.check_all("nine", "eight", "three", "two")
     assert before | ours == await observer.lives("nine", "eight", "three", "two")
