@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.kubectl_gpushare.core.binder import binder_of
+from gpushare.kubectl_gpushare.core.explanation import binder_of
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from gpushare.model.allocation import read_allocation
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, pod, subject

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gpushare.kubectl_gpushare.core.answer_text import events_names, events_text, with_ages
-from gpushare.kubectl_gpushare.core.event_list import event_list
+from gpushare.kubectl_gpushare.core.explanation import event_list
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from tests.gpushare.kubectl_gpushare.small_cluster import event
 

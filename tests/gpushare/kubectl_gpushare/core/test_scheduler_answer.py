@@ -6,7 +6,7 @@ import pytest
 
 from gpushare import wire
 from gpushare.kubectl_gpushare.core import waiting_kinds as kinds
-from gpushare.kubectl_gpushare.core.scheduler_answer import CARDS, answer_in
+from gpushare.kubectl_gpushare.core.waiting_kinds import CARDS, answer_in
 
 
 @pytest.mark.parametrize(

@@ -161,18 +161,6 @@ def test_slots_limit_a_card() -> None:
     assert simulated(pod(limits=slot), node("a", 15_000, slots=1))["models"][0]["largest"] == 15_000
 
 
-def test_a_split_takes_several_cards() -> None:
-    """Each pod has a card for each part."""
-    answer = simulated(pod(units=6, wishes={"split": "4,2"}), node("a", 4, 4, 4), replicas=9)
-
-    apart = simulated(pod(units=6, wishes={"split": "3,3"}), node("a", 5, 5, 5), replicas=9)
-    assert apart["fits"] == apart["placed"] == 1
-    assert answer["fits"] == answer["placed"] == 2
-    assert [[(card["id"], card["units"]) for card in one["cards"]] for one in answer["placements"]] == [
-        [(0, 4), (1, 2)], [(1, 2), (2, 4)],
-    ]  # fmt: skip
-
-
 def test_a_split_counts_under_its_first_card() -> None:
     """A node may have cards of two models."""
     mixed = node("a", 8, 4)
@@ -253,22 +241,19 @@ def test_fragmentation_counts_the_cpu_of_every_pod() -> None:
     assert "a" not in cluster(node(), other).snapshot().free_cpu
 
 
-def test_a_bound_pod_with_an_amount_that_cannot_be_read() -> None:
-    """It is in the book, with the problem, and takes no room; a pod of one unit does."""
+def test_what_a_bound_pod_takes_of_its_node() -> None:
+    """One whose amount cannot be read is in the book with the problem, and takes no room.
+
+    One that has ended takes no CPU, as kube-scheduler counts, and keeps its card while its status shows a running container.
+    """
     state = cluster(node(), pod("odd", "1.5", "a", 0), pod("f", 1, "a", 0))
+    ended = pod("e", 14, "a", 0, limits={"cpu": "8"})
+    ended["status"] = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
+    after = cluster(node("a", 14), ended)
 
     assert "1.5" in state.problems["uid-odd"]
     assert state.snapshot().nodes["a"].used == 1
-
-
-def test_a_pod_that_has_ended_takes_no_cpu() -> None:
-    """As kube-scheduler counts; while its status shows a running container it keeps its card."""
-    ended = pod("e", 14, "a", 0, limits={"cpu": "8"})
-    ended["status"] = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
-    state = cluster(node("a", 14), ended)
-
-    assert state.free_on("a")["cpu"] == 8000
-    assert state.snapshot().nodes["a"].largest_free == 0
+    assert (after.free_on("a")["cpu"], after.snapshot().nodes["a"].largest_free) == (8000, 0)
 
 
 REFUSED = [

@@ -42,7 +42,6 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "full": ({kinds.FULL}, pod(), (node(), pod("f1", 13, "a", 0), pod("f2", 13, "a", 1))),
     "fragmented": ({kinds.FRAGMENTED, kinds.NO_PREEMPTION}, pod(priority=5), (node(), *FULL)),
     "fragmented, of equal priority": ({kinds.FRAGMENTED}, pod(), (node(), *FULL)),
-    "unhealthy": ({kinds.UNHEALTHY}, pod(), (node("a", 14, unhealthy="lost"),)),
     "unhealthy, in slots mode": (
         {kinds.UNHEALTHY},
         pod(limits={"aliyun.com/gpu-slot": "1"}),
@@ -53,7 +52,6 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
         pod(),
         (node(unhealthy="lost"), pod("f", 12, "a", 0)),
     ),
-    "unhealthy and full": ({kinds.UNHEALTHY}, pod(), (node("a", 14, unhealthy="lost"), pod("f", 12, "a", 0))),
     "no such model": ({kinds.NO_SUCH_CARD}, pod(wishes={"card-model": "A100"}), (node(),)),
     "bad wish": ({kinds.BAD_WISH}, pod(wishes={"card-modle": "A100"}), (node(),)),
     "slot missing": ({kinds.SLOT_MISSING}, pod(), (node("a", 15_079, slots=8),)),
@@ -119,12 +117,6 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
             pod("g", 12, "a", 1, priority=9),
             pod("h", 12, "a", 2) | {"status": LINGERS},
         ),
-    ),
-    "unhealthy, as large as the pod": ({kinds.UNHEALTHY}, pod(units=14), (node("a", 14, unhealthy="lost"),)),
-    "the card of the group is unhealthy": (
-        {kinds.UNHEALTHY},
-        pod(wishes={"same-card": "g"}),
-        (node(unhealthy="lost"), pod("f", 2, "a", 1, wishes={"same-card": "g"})),
     ),
     "no shared cards": ({kinds.NOT_SHARED}, pod(), ({"metadata": {"name": "n"}, "spec": {}},)),
     "no nodes are seen": (set(), pod(), ()),

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpushare.kubectl_inspect.core.card_report import bound_pod, nodes_of_pods, report
-from gpushare.kubectl_inspect.core.check_findings import findings
+from gpushare.kubectl_inspect.core.card_report import bound_pod, findings, nodes_of_pods, report
 from gpushare.manifests import Node, Pod
 from tests.gpushare.kubectl_inspect.core.test_card_report import cards, node, on, pod
 
