@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 
 from gpushare.cli.answer_forms import counted
+from gpushare.cli.kubectl_flags import path_of
 from gpushare.errors import UsageError
 from gpushare.foreign import UnreadableError
 from gpushare.kube.api_errors import ApiError, ForbiddenError, InvalidError, MissingRightError, NotFoundError
@@ -242,8 +242,7 @@ async def _nodes_of(reading: Reading, one: PodsOfObject) -> list[str]:
                 owners.append(made.metadata.uid)
 
         try:
-            path = f"/apis/apps/v1/namespaces/{quote(one.namespace, safe='')}/replicasets"
-            await reading.client.read_each(path, AnyObject, take)
+            await reading.client.read_each(path_of("replicaset", one.namespace), AnyObject, take)
         except MissingRightError:
             reading.state.hidden.append(
                 f"ReplicaSets of {one.namespace} (you may not list them): pods of {one.title} may be there"
@@ -266,7 +265,7 @@ async def _admitted(reading: Reading, one: PodsOfObject, namespace: str) -> Subj
         "generateName": "gpushare-simulate-",
     }
     body = {"apiVersion": "v1", "kind": "Pod", **one.pod, "metadata": metadata}
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    path = path_of("pod", namespace)
     try:
         return subject_of(await reading.client.request("POST", path, body=body, params={"dryRun": "All"}))
     except (MissingRightError, NotFoundError) as error:

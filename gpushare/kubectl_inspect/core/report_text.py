@@ -152,7 +152,7 @@ def align(lines: Iterable[str]) -> str:
     """Lines of tab-separated cells as aligned text, each line ended by a line feed; a line without the cell ends a column."""
     cells = [line.split("\t") for line in lines]
     for column in range(max(map(len, cells), default=1) - 1):
-        for has_cell, run in groupby(cells, key=lambda line, last=column + 1: len(line) > last):
+        for has_cell, run in groupby(cells, key=lambda line: len(line) > column + 1):
             of_column = [*run] if has_cell else []
             width = max((len(line[column]) for line in of_column), default=0) + _PADDING
             for line in of_column:

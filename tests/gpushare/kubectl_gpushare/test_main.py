@@ -159,11 +159,6 @@ NO_RIGHT = (
             "`kubectl get pods -n team` lists them",
         ),
         ("pod w", "", "there is no pod 'w' in namespace 'team'; `kubectl get pods -n team` lists them"),
-        (
-            "deploy/w",
-            "",
-            "there is no deployment 'w' in namespace 'team'; `kubectl get deployments -n team` lists them",
-        ),
         ("w", "deployments/w", NO_RIGHT.format("; there is no pod 'w'")),
         ("deploy/w", "deployments/w", NO_RIGHT.format("")),
     ],

@@ -34,8 +34,8 @@ def minor(request: pytest.FixtureRequest) -> str:
 def test_kube_scheduler_refuses_what_check_calls_a_fault(text: str, what: str, minor: str, tmp_path: Path) -> None:
     """A field in another case, and a version that the release has removed, stop a real kube-scheduler."""
     (tmp_path / "file.yaml").write_text(text)
-    program = [known(minor, os.environ)["kube-scheduler"], f"--config={tmp_path}/file.yaml", "--secure-port=0"]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    argv = [str(known(minor, os.environ)["kube-scheduler"]), f"--config={tmp_path}/file.yaml", "--secure-port=0"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
 
     assert done.returncode == 1
     assert re.search(what, done.stderr), done.stderr

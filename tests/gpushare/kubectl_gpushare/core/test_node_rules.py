@@ -104,14 +104,6 @@ def test_what_is_short_is_named_as_kube_scheduler_does() -> None:
     assert node_rules.short_of(wanted, wanted) == ""
 
 
-def test_how_many_pods_the_resources_hold() -> None:
-    """The scarcest decides, and less than nothing is nothing."""
-    assert node_rules.times_in({"pods": 9000, "cpu": 5000}, {"pods": 1000, "cpu": 2000}) == 2
-    assert node_rules.times_in({"pods": -1000}, {"pods": 1000}) == 0
-    assert node_rules.times_in({"pods": 9, "a/a": 0}, {"pods": 1, "a/a": 1}) == 0
-    assert node_rules.times_in({"pods": 9}, {"pods": 1, "a/a": 1}) == 0
-
-
 def test_amounts_that_cannot_be_read_are_none() -> None:
     """Neither of a pod nor of a node."""
     odd = msgspec.convert(pod(units="1.5", limits={"cpu": "x"}), Pod)
@@ -135,17 +127,6 @@ def test_rules_that_are_not_judged_are_named() -> None:
         "pod affinity", "pod anti-affinity", "topology spread", "volumes", "ports of the host",
     ]  # fmt: skip
     assert node_rules.not_judged(subject(pod()).rules) == []
-
-
-def test_the_requests_of_all_containers_count() -> None:
-    """Two beside each other, or an init container that asks for more."""
-    one, two = pod(units=3, limits={"cpu": "1"}), pod(units=3, limits={"cpu": "1"})
-    two["spec"]["containers"] *= 2
-    init = pod(units=3, initContainers=pod(units=5)["spec"]["containers"])
-    found = [node_rules.amounts_of(msgspec.convert(each, Pod)) for each in (one, two, init)]
-
-    assert [each["aliyun.com/gpu-mem"] for each in found] == [3000, 6000, 5000]
-    assert [each.get("cpu", 0) for each in found] == [1000, 2000, 0]
 
 
 def test_requests_of_the_pod_itself_count_instead_of_the_sum() -> None:
