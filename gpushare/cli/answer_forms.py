@@ -13,7 +13,7 @@ from typing import Any, Final, TextIO, cast
 
 import yaml
 
-from gpushare.errors import UsageError
+from gpushare.errors import GpushareError, UsageError
 
 WIDE: Final = "wide"
 JSON: Final = "json"
@@ -32,19 +32,24 @@ _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _INTERRUPTED: Final = 130
 
 
-def exit_code(run: Callable[[], int]) -> int:
-    """The exit code of a console script: that of ``run``, 2 for flags that make no sense, 1 if its output has lost its reader."""
+def exit_code(run: Callable[[], int], err: TextIO | None = None, interrupted: str = "") -> int:
+    """The exit code of a console script: that of ``run``, 2 for what makes no sense, 1 for another error.
+
+    Its text is written, or ``interrupted`` after Ctrl-C; nothing if only the output has lost its reader, which is 1.
+    """
+    err = on_terminal(err or sys.stderr)
     try:
         return run()
-    except UsageError as error:
-        on_terminal(sys.stderr).write(f"error: {error}\n")
-        return 2
     except KeyboardInterrupt:
+        err.write(interrupted)
         return _INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has seen enough (head, less); the interpreter must not flush into the pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except (GpushareError, OSError) as error:
+        err.write(f"error: {error}\n")
+        return 2 if isinstance(error, UsageError) else 1
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]], *, headers: bool = True) -> str:

@@ -5,39 +5,31 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 
 from gpushare.cli.answer_forms import counted
+from gpushare.cli.kubectl_flags import path_of
 from gpushare.errors import UsageError
 from gpushare.foreign import UnreadableError
 from gpushare.kube.api_errors import ApiError, ForbiddenError, InvalidError, MissingRightError, NotFoundError
-from gpushare.kube.client import ApiClient, pod_path
-from gpushare.kubectl_gpushare.cluster_reading import (
-    EVENTS_HIDDEN,
-    NODES_HIDDEN,
-    Progress,
-    backends_of,
-    events_of,
-    family_of,
-    read_cluster,
-    uses_of,
-)
-from gpushare.kubectl_gpushare.core.binder import binder_of
+from gpushare.kube.client import pod_path
+from gpushare.kubectl_gpushare import manifest_files
+from gpushare.kubectl_gpushare.cluster_reading import EVENTS_HIDDEN, NODES_HIDDEN, Reading
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
 from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis, not_asked
-from gpushare.kubectl_gpushare.core.event_list import event_list
 from gpushare.kubectl_gpushare.core.explanation import (
     API_VERSION,
     BOUND,
     ENDED,
     WAITING,
+    binder_of,
+    event_list,
     explain_owner,
     explain_pod,
     state_of,
 )
-from gpushare.kubectl_gpushare.core.manifest_pods import Manifest, PodsOfObject
+from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject
 from gpushare.kubectl_gpushare.core.memory_use import top
 from gpushare.kubectl_gpushare.core.pod_owners import refusal_kind
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
@@ -50,8 +42,7 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
     SimulateArguments,
     TopArguments,
 )
-from gpushare.kubectl_inspect.core.card_report import report
-from gpushare.kubectl_inspect.core.check_findings import findings
+from gpushare.kubectl_inspect.core.card_report import findings, report
 from gpushare.kubectl_inspect.node_lists import Lists
 from gpushare.manifests import AnyObject, Pod, ReportedNode
 from gpushare.model.allocation import read_allocation
@@ -77,50 +68,38 @@ NAMESPACE_HIDDEN: Final = "admission (there is no namespace {!r} yet): its defau
 ADMISSION_HIDDEN: Final = "admission (you may not create pods): defaults, policies and quotas do not count"
 
 
-async def explain(
-    asked: ExplainArguments, client: ApiClient, namespace: str, progress: Progress, now: float
-) -> dict[str, Any]:
+async def explain(asked: ExplainArguments, reading: Reading) -> dict[str, Any]:
     """The answer about one pod, or about an object that makes pods. Raises ApiError."""
+    state, (kind, name) = reading.state, asked.wanted
 
     def explained_pod(subject: Subject, events: Sequence[Event]) -> dict[str, Any]:
         born = seconds_of(subject.metadata.creation_timestamp)
-        is_young = born is not None and now - born < _EVENTS_KEPT
+        is_young = born is not None and reading.now - born < _EVENTS_KEPT
         answer = explain_pod(subject, state, events, are_whole=is_young and EVENTS_HIDDEN not in state.hidden)
         return answer | {"warnings": state.warnings}
 
-    state, (kind, name) = ClusterState(), asked.wanted
     if kind in ("", "pod"):
         try:
-            body = await client.request("GET", pod_path(namespace, name))
+            subject = await reading.subject(name)
         except NotFoundError:
             if kind:
-                raise _absent(kind, namespace, name, state) from None
+                raise _absent(kind, reading.namespace, name, state) from None
         else:
-            await read_cluster(client, namespace, state, progress)
-            return explained_pod(
-                _subject(body, namespace, name), await events_of(client, namespace, name, state, progress)
-            )
-    family = await family_of(client, kind, namespace, name, state, progress)
+            await reading.lists()
+            return explained_pod(subject, await reading.events(name))
+    family = await reading.family(kind, name)
     if family is None:
-        raise _absent(kind, namespace, name, state)
+        raise _absent(kind, reading.namespace, name, state)
     pods = list[Pod]()
-    await read_cluster(client, namespace, state, progress, lambda pod: pods.append(pod) if family.owns(pod) else None)
-    events = await events_of(client, namespace, "", state, progress)
+    await reading.lists(lambda pod: pods.append(pod) if family.owns(pod) else None)
+    events = await reading.events("")
     # One that waits, else one that is bound, else one that has ended.
     chosen = min(pods, key=lambda pod: (_TELLING.index(state_of(pod)), pod.metadata.name), default=None)
     explained: dict[str, Any] = {}
     if chosen is not None:
         with contextlib.suppress(NotFoundError):
-            body = await client.request("GET", pod_path(namespace, chosen.metadata.name))
-            explained = explained_pod(_subject(body, namespace, chosen.metadata.name), events)
+            explained = explained_pod(await reading.subject(chosen.metadata.name), events)
     return explain_owner(family, pods, explained, events, state.hidden) | {"warnings": state.warnings}
-
-
-def _subject(body: bytes, namespace: str, name: str) -> Subject:
-    try:
-        return subject_of(body)
-    except UnreadableError as error:
-        raise ApiError(f"pod {namespace}/{name} cannot be read: {error}") from error
 
 
 def _absent(kind: str, namespace: str, name: str, state: ClusterState) -> ApiError:
@@ -142,23 +121,28 @@ def _absent(kind: str, namespace: str, name: str, state: ClusterState) -> ApiErr
     )
 
 
-async def list_events(asked: EventsArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
+async def list_events(asked: EventsArguments, reading: Reading) -> dict[str, Any]:
     """The answer about the events of a namespace, or of all; those of nodes are in ``default``. Raises ApiError."""
-    state, events = ClusterState(), list[Event]()
+    events = list[Event]()
     for kind, name in asked.names or (("", ""),):
-        of = "" if asked.all_namespaces else _OF_NODES if kind == "node" else namespace
-        found = await events_of(client, of, name, state, progress)
-        events += (one for one in found if kind in ("", one.involved_object.kind.lower()))
-    return event_list(events, list(dict.fromkeys(state.hidden)))
+        of = "" if asked.all_namespaces else _OF_NODES if kind == "node" else None
+        events += (one for one in await reading.events(name, of) if kind in ("", one.involved_object.kind.lower()))
+    return event_list(events, list(dict.fromkeys(reading.state.hidden)))
 
 
-async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progress: Progress) -> dict[str, Any]:
+async def _nodes_and_pods(reading: Reading, see: Callable[[Pod], object]) -> tuple[list[ReportedNode], Lists]:
+    """The lists that are needed whole. Raises ApiError."""
+    nodes, lists = list[ReportedNode](), Lists()
+    await reading.client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
+    await lists.read_pods(reading.client, see=reading.progress.counting(see))
+    return nodes, lists
+
+
+async def show_use(asked: TopArguments, reading: Reading) -> dict[str, Any]:
     """The answer about use; it needs the lists of nodes and pods. Raises ApiError."""
-    nodes, lists, seen = list[ReportedNode](), Lists(), SeenPods()
-    await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
-    await lists.read_pods(client, see=progress.counting(seen.take_plugin))
-    paths = {node: f"{pod_path(*pod)}:{asked.metrics_port}" for node, pod in seen.plugins.items()}
-    uses = await uses_of(client, paths)
+    seen, namespace = SeenPods(), reading.namespace
+    nodes, lists = await _nodes_and_pods(reading, seen.take_plugin)
+    uses = await reading.uses({node: f"{pod_path(*pod)}:{asked.metrics_port}" for node, pod in seen.plugins.items()})
     silent = {pod.node for pod in lists.pods} - uses.keys()
     hidden = [USE_HIDDEN.format(counted(len(silent), "node"))] if silent else []
     reports, _ = report(nodes, lists.pods)
@@ -177,13 +161,12 @@ async def show_use(asked: TopArguments, client: ApiClient, namespace: str, progr
     return answer
 
 
-async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress, now: float) -> dict[str, Any]:
+async def diagnose(asked: DoctorArguments, reading: Reading) -> dict[str, Any]:
     """The answer about the whole cluster; it needs the lists of nodes and pods. Raises ApiError."""
-    nodes, lists, seen, hidden = list[ReportedNode](), Lists(), SeenPods(), list[str]()
-    await client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
-    await lists.read_pods(client, see=progress.counting(seen.take))
+    seen, hidden, now = SeenPods(), list[str](), reading.now
+    nodes, lists = await _nodes_and_pods(reading, seen.take)
     try:
-        installed = Installation(*await objects_of(client), await backends_of(client))
+        installed = Installation(*await objects_of(reading.client), await reading.backends())
     except MissingRightError:
         installed = None
         hidden.append(INSTALLATION_HIDDEN)
@@ -195,22 +178,22 @@ async def diagnose(asked: DoctorArguments, client: ApiClient, progress: Progress
             for one in lists.unreadable
         ),
         *scheduler_faults(seen.bypassing),
-        *[one async for one in _schedulers_that_do_not_ask(client, seen, progress)],
+        *[one async for one in _schedulers_that_do_not_ask(reading, seen)],
     ]
     return diagnosis(installed, faults, found, nodes, seen, now, hidden)
 
 
-async def _schedulers_that_do_not_ask(client: ApiClient, seen: SeenPods, progress: Progress) -> AsyncIterator[Fault]:
+async def _schedulers_that_do_not_ask(reading: Reading, seen: SeenPods) -> AsyncIterator[Fault]:
     """By the last pod of each scheduler: without a right to it and to its events, nothing is known."""
     for _, namespace, name in list(seen.last.values())[:_MOST_SCHEDULERS]:
         try:
-            subject = subject_of(await client.request("GET", pod_path(namespace, name)))
+            subject = subject_of(await reading.client.request("GET", pod_path(namespace, name)))
         except (MissingRightError, NotFoundError, UnreadableError):
             continue
         if bypasses_extender(subject.pod):
             continue
-        events = await events_of(client, namespace, name, ClusterState(), progress)
-        events = [one for one in events if one.involved_object.uid in (None, "", subject.metadata.uid)]
+        found = await reading.events(name, namespace)
+        events = [one for one in found if one.involved_object.uid in (None, "", subject.metadata.uid)]
         allocation, _ = read_allocation(subject.pod, subject.metadata.annotations)
         if any(one.reason == _SCHEDULED for one in events) and (
             fault := not_asked(binder_of(subject, allocation, events), namespace, name)
@@ -218,25 +201,24 @@ async def _schedulers_that_do_not_ask(client: ApiClient, seen: SeenPods, progres
             yield fault
 
 
-async def simulate_manifest(
-    asked: SimulateArguments, client: ApiClient, namespace: str, progress: Progress, manifest: Manifest
-) -> dict[str, Any]:
+async def simulate_manifest(asked: SimulateArguments, reading: Reading) -> dict[str, Any]:
     """The answer about each object of a manifest, one after the other on the same cluster. Raises GpushareError."""
-    state = ClusterState(asked.policy)
-    await read_cluster(client, namespace, state, progress)
+    manifest = manifest_files.read(asked.filenames, reading.given, recursive=asked.recursive)
+    state = reading.state = ClusterState(asked.policy)
+    await reading.lists()
     if NODES_HIDDEN in state.hidden:
         raise MissingRightError("without the right to list nodes it cannot be known which pods have room", 403)
-    admit: Callable[..., Any] = _admitted if asked.dry_run else _as_written
     workloads = []
     for one in manifest.workloads:
         if asked.replicas is not None:
             one = one._replace(replicas=asked.replicas, note="", uid="")
+        namespace = one.namespace or reading.namespace
         try:
-            pod = await admit(client, one, one.namespace or namespace, state)
+            pod = await _admitted(reading, one, namespace) if asked.dry_run else _as_written(one, namespace)
         except UnreadableError as error:
             raise UsageError(f"{one.title} cannot be read: {error}") from error
         if isinstance(pod, Subject):
-            workloads.append(simulate(one, pod, state, await _nodes_of(client, one, state)))
+            workloads.append(simulate(one, pod, state, await _nodes_of(reading, one)))
         else:
             workloads.append(refused(one, pod))
     return {
@@ -250,7 +232,7 @@ async def simulate_manifest(
     }
 
 
-async def _nodes_of(client: ApiClient, one: PodsOfObject, state: ClusterState) -> list[str]:
+async def _nodes_of(reading: Reading, one: PodsOfObject) -> list[str]:
     """The nodes of its pods, if it was read from the cluster; those of a Deployment belong to its ReplicaSets."""
     owners = [one.uid] if one.uid else []
     if owners and one.title.startswith("deployment/"):
@@ -260,22 +242,21 @@ async def _nodes_of(client: ApiClient, one: PodsOfObject, state: ClusterState) -
                 owners.append(made.metadata.uid)
 
         try:
-            path = f"/apis/apps/v1/namespaces/{quote(one.namespace, safe='')}/replicasets"
-            await client.read_each(path, AnyObject, take)
+            await reading.client.read_each(path_of("replicaset", one.namespace), AnyObject, take)
         except MissingRightError:
-            state.hidden.append(
+            reading.state.hidden.append(
                 f"ReplicaSets of {one.namespace} (you may not list them): pods of {one.title} may be there"
             )
-    return [node for owner in owners for node in state.nodes_of[owner]]
+    return [node for owner in owners for node in reading.state.nodes_of[owner]]
 
 
-async def _as_written(client: ApiClient, one: PodsOfObject, namespace: str, state: ClusterState) -> Subject:
+def _as_written(one: PodsOfObject, namespace: str) -> Subject:
     """The pod as the manifest has it. Raises UnreadableError."""
     pod = one.pod | {"metadata": {**(one.pod.get("metadata") or {}), "namespace": namespace}}
     return subject_of(msgspec.json.encode(pod))
 
 
-async def _admitted(client: ApiClient, one: PodsOfObject, namespace: str, state: ClusterState) -> Subject | Cause:
+async def _admitted(reading: Reading, one: PodsOfObject, namespace: str) -> Subject | Cause:
     """The pod as the API server would store it, or why it would not; as written for a caller that may create none."""
     written = one.pod.get("metadata") or {}
     # A name that may be there already is no reason to refuse.
@@ -284,12 +265,12 @@ async def _admitted(client: ApiClient, one: PodsOfObject, namespace: str, state:
         "generateName": "gpushare-simulate-",
     }
     body = {"apiVersion": "v1", "kind": "Pod", **one.pod, "metadata": metadata}
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    path = path_of("pod", namespace)
     try:
-        return subject_of(await client.request("POST", path, body=body, params={"dryRun": "All"}))
+        return subject_of(await reading.client.request("POST", path, body=body, params={"dryRun": "All"}))
     except (MissingRightError, NotFoundError) as error:
         hidden = ADMISSION_HIDDEN if isinstance(error, MissingRightError) else NAMESPACE_HIDDEN.format(namespace)
-        state.hidden += [hidden] if hidden not in state.hidden else []
-        return await _as_written(client, one, namespace, state)
+        reading.state.hidden += [hidden] if hidden not in reading.state.hidden else []
+        return _as_written(one, namespace)
     except (ForbiddenError, InvalidError) as error:
         return Cause(refusal_kind(str(error)), str(error))

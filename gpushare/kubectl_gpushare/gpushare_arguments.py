@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from gpushare import __version__, wire
-from gpushare.cli import flags
+from gpushare.cli import answer_forms, flags
 from gpushare.cli.answer_forms import OUTPUTS
-from gpushare.cli.flags import duration, flag, group, number, optional, switch
+from gpushare.cli.completion import Completion, answer
+from gpushare.cli.flags import duration, flag, flags_of, group, number, optional, switch
 from gpushare.cli.kubectl_flags import ApiFlags, type_of, typed_name
 from gpushare.errors import UsageError
 
@@ -210,3 +212,17 @@ def usage(name: str) -> str:
     width = max(map(len, VERBS)) + 2
     lines = "".join(f"  {verb.ljust(width)}{description}\n" for verb, (_, description) in VERBS.items())
     return f"usage: {name} COMMAND [flags]\n\n{lines}\n{name} COMMAND --help shows the flags of a command.\n"
+
+
+def complete(argv: Sequence[str] | None = None) -> int:
+    """The console script ``kubectl_complete-gpushare``, which kubectl asks; exit code 0, also if there is no completion."""
+    words = sys.argv[1:] if argv is None else argv
+    return answer_forms.exit_code(lambda: _complete(words))
+
+
+def _complete(words: Sequence[str]) -> int:
+    if len(words) > 1 and words[0] in VERBS:
+        return answer([*flags_of(VERBS[words[0]][0])], words[1:], os.environ, sys.stdout)  # noqa: TID251  # a main
+    verbs = tuple((verb, description) for verb, (_, description) in VERBS.items())
+    sys.stdout.write(Completion(verbs if len(words) < 2 else (), typed="".join(words[:1])).text())
+    return 0

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TextIO
 
 from gpushare.cli import answer_forms
-from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
-from gpushare.kubectl_gpushare import command_answers, gpushare_arguments, manifest_files
-from gpushare.kubectl_gpushare.cluster_reading import Progress
+from gpushare.kubectl_gpushare import command_answers, gpushare_arguments
+from gpushare.kubectl_gpushare.cluster_reading import Progress, Reading
 from gpushare.kubectl_gpushare.core import answer_text
 from gpushare.kubectl_gpushare.gpushare_arguments import (
     Arguments,
@@ -24,12 +23,13 @@ from gpushare.kubectl_gpushare.gpushare_arguments import (
     TopArguments,
 )
 
-# By command: the names, and the text for people.
-_FORMS: Final[dict[type[Arguments], tuple[Callable[[Any], str], Callable[..., str]]]] = {
-    ExplainArguments: (answer_text.explanation_names, answer_text.explanation_text),
-    SimulateArguments: (answer_text.simulation_names, answer_text.simulation_text),
-    EventsArguments: (answer_text.events_names, answer_text.events_text),
-    DoctorArguments: (answer_text.diagnosis_text, answer_text.diagnosis_text),
+# By command: the answer, its names, and its text for people.
+_FORMS: Final[dict[type[Arguments], tuple[Callable[..., Any], Callable[..., str], Callable[..., str]]]] = {
+    ExplainArguments: (command_answers.explain, answer_text.explanation_names, answer_text.explanation_text),
+    SimulateArguments: (command_answers.simulate_manifest, answer_text.simulation_names, answer_text.simulation_text),
+    TopArguments: (command_answers.show_use, answer_text.top_names, answer_text.top_text),
+    EventsArguments: (command_answers.list_events, answer_text.events_names, answer_text.events_text),
+    DoctorArguments: (command_answers.diagnose, answer_text.diagnosis_text, answer_text.diagnosis_text),
 }
 # The exit code of --check and doctor.
 _FOUND = 3
@@ -40,19 +40,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     a manifest that make no sense, 3 if doctor finds something, or simulate --check has pods without room or not judged.
     """
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
-    return answer_forms.exit_code(
-        lambda: run(gpushare_arguments.parse(program, words), os.environ, sys.stdin, sys.stdout, sys.stderr)  # noqa: TID251  # a main
-    )
+    outside = os.environ, sys.stdin, sys.stdout, sys.stderr  # noqa: TID251  # a main
+    return answer_forms.exit_code(lambda: run(gpushare_arguments.parse(program, words), *outside))
 
 
 def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: TextIO, err: TextIO) -> int:
-    """Do the same as ``main``, with its surroundings passed in."""
+    """Do the same as ``main``, with its surroundings passed in. Raises GpushareError and OSError."""
     out, err = map(answer_forms.on_terminal, (out, err))
-    try:
-        answer = asyncio.run(_answer(asked, environment, given, Progress(err, time.monotonic)))
-    except (GpushareError, OSError) as error:
-        err.write(f"error: {error}\n")
-        return 2 if isinstance(error, UsageError) else 1
+    answer = asyncio.run(_answer(asked, environment, given, Progress(err, time.monotonic)))
     text = _text(asked, answer)
     out.write(text)
     out.flush()
@@ -80,16 +75,9 @@ async def _answer(
     client = config.connect(files, api.context, timeout_seconds=api.request_timeout)
     try:
         namespace = asked.view.namespace or config.default_namespace(files, api.context)
-        if isinstance(asked, ExplainArguments):
-            return await command_answers.explain(asked, client, namespace, progress, time.time())  # noqa: TID251  # a main
-        if isinstance(asked, TopArguments):
-            return await command_answers.show_use(asked, client, namespace, progress)
-        if isinstance(asked, EventsArguments):
-            return await command_answers.list_events(asked, client, namespace, progress)
-        if isinstance(asked, DoctorArguments):
-            return await command_answers.diagnose(asked, client, progress, time.time())  # noqa: TID251  # a main
-        manifest = manifest_files.read(asked.filenames, given, recursive=asked.recursive)
-        return await command_answers.simulate_manifest(asked, client, namespace, progress, manifest)
+        reading = Reading(client, namespace, given, progress, time.time())  # noqa: TID251  # a main
+        answer: dict[str, Any] = await _FORMS[type(asked)][0](asked, reading)
+        return answer
     finally:
         await client.close()
 
@@ -99,15 +87,11 @@ def _text(asked: Arguments, answer: dict[str, Any]) -> str:
     if form in (answer_forms.JSON, answer_forms.YAML):
         return answer_forms.document(form, answer)
     answer = answer_text.with_ages(answer, time.time())  # noqa: TID251  # a main
-    if isinstance(asked, TopArguments):
-        things, _ = asked.wanted
-        if form == answer_forms.NAME:
-            return answer_text.top_names(answer, things)
-        return answer_text.top_text(answer, things, headers=not asked.view.no_headers)
-    names, text = _FORMS[type(asked)]
+    _, names, text = _FORMS[type(asked)]
+    things = {"things": asked.wanted[0]} if isinstance(asked, TopArguments) else {}
     if form == answer_forms.NAME:
-        return names(answer)
-    return text(answer, wide=form == answer_forms.WIDE, headers=not asked.view.no_headers)
+        return names(answer, **things)
+    return text(answer, wide=form == answer_forms.WIDE, headers=not asked.view.no_headers, **things)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpushare.cli import flags
+from gpushare.cli import answer_forms, flags
 from gpushare.cli.answer_forms import OUTPUTS
+from gpushare.cli.completion import answer
 from gpushare.cli.flags import flag, group, optional, switch
 from gpushare.cli.kubectl_flags import ApiFlags, typed_name
 from gpushare.errors import UsageError
@@ -90,3 +93,9 @@ def parse(program: str, argv: Sequence[str]) -> Arguments:
     """Read the command line. Raises UsageError; argparse ends the program with 2 on an unknown flag, with 0 after the help."""
     name = _COMMAND if Path(program).name.startswith("kubectl-") else Path(program).name
     return flags.parse(Arguments, name, "Show which pod holds how much memory of which card.", argv, {})
+
+
+def complete(argv: Sequence[str] | None = None) -> int:
+    """The console script ``kubectl_complete-inspect-gpushare``, which kubectl asks; exit code 0, also if there is no completion."""
+    words, declared = sys.argv[1:] if argv is None else argv, [*flags.flags_of(Arguments)]
+    return answer_forms.exit_code(lambda: answer(declared, words, os.environ, sys.stdout))  # noqa: TID251  # a main

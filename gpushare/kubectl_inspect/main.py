@@ -11,15 +11,12 @@ from functools import partial
 from typing import TextIO
 
 from gpushare.cli import answer_forms
-from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.core import report_text
-from gpushare.kubectl_inspect.core.card_report import NodeReport, report
-from gpushare.kubectl_inspect.core.check_findings import findings
+from gpushare.kubectl_inspect.core.card_report import NodeReport, findings, report
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
-from gpushare.kubectl_inspect.node_lists import read_lists
-from gpushare.kubectl_inspect.node_watch import follow
+from gpushare.kubectl_inspect.node_lists import follow, read_lists
 
 # The exit code of --check.
 _FOUND = 3
@@ -30,23 +27,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     make no sense, 3 if --check finds something.
     """
     program, words = sys.argv[0], sys.argv[1:] if argv is None else argv
-    return answer_forms.exit_code(
-        lambda: run(inspect_arguments.parse(program, words), os.environ, sys.stdout, sys.stderr)  # noqa: TID251  # a main
-    )
+    outside = os.environ, sys.stdout, sys.stderr  # noqa: TID251  # a main
+    return answer_forms.exit_code(lambda: asyncio.run(run(inspect_arguments.parse(program, words), *outside)))
 
 
-def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: TextIO) -> int:
-    """Do the same as ``main``, with its surroundings passed in."""
+async def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: TextIO) -> int:
+    """Do the same as ``main``, with its surroundings passed in. Raises GpushareError."""
     out, err = map(answer_forms.on_terminal, (out, err))
-    try:
-        return asyncio.run(_answer(asked, environment, out, err))
-    except GpushareError as error:
-        err.write(f"error: {error}\n")
-        return 2 if isinstance(error, UsageError) else 1
-
-
-async def _answer(asked: Arguments, environment: Mapping[str, str], out: TextIO, err: TextIO) -> int:
-    """Raises GpushareError."""
     api = asked.api
     files = api.kubeconfig or environment.get("KUBECONFIG")
     client = config.connect(files, api.context, timeout_seconds=api.request_timeout)

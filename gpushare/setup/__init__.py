@@ -2,5 +2,5 @@
 
 ``core`` decides what a node is, what is wrong and what changes. ``node_files`` reads and replaces files, ``journal`` makes that
 undoable, ``running_scheduler`` waits for kube-scheduler, ``cluster_objects`` looks at what is installed, ``main`` has the verbs.
-A migration is decided from the cluster's nodes and pods alone: ``core.fleet`` has what they are, ``core.migration`` the rest.
+A migration is decided from the cluster's nodes and pods alone, in ``core.migration``.
 """

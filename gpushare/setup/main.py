@@ -8,14 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from gpushare.cli.answer_forms import on_terminal
-from gpushare.errors import GpushareError, UsageError
+from gpushare.cli.answer_forms import exit_code, on_terminal
 from gpushare.setup import cluster_objects, running_scheduler, setup_arguments
 from gpushare.setup.core import static_pod
 from gpushare.setup.core.command_line import flags_of
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.fleet import fleet_of
-from gpushare.setup.core.migration import bound_last, faults_of, is_gpushares, picture, steps
+from gpushare.setup.core.migration import bound_last, faults_of, fleet_of, is_gpushares, picture, steps
 from gpushare.setup.core.plan import Change, installation, node_faults, removal
 from gpushare.setup.core.scheduler_files import is_originals
 from gpushare.setup.core.sites import (
@@ -36,14 +34,11 @@ from gpushare.setup.setup_arguments import Arguments
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The console script; exit code 0, 1 if it refuses or fails, 2 for flags that make no sense, 3 if it finds faults."""
-    try:
-        return run(setup_arguments.parse(sys.argv[1:] if argv is None else argv, {}), on_terminal(sys.stdout))
-    except (GpushareError, OSError) as error:
-        on_terminal(sys.stderr).write(f"error: {error}\n")
-        return 2 if isinstance(error, UsageError) else 1
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted; if an apply had begun, gpushare-setup rollback undoes it\n")
-        return 130
+    words = sys.argv[1:] if argv is None else argv
+    return exit_code(
+        lambda: run(setup_arguments.parse(words, {}), on_terminal(sys.stdout)),
+        interrupted="interrupted; if an apply had begun, gpushare-setup rollback undoes it\n",
+    )
 
 
 def run(asked: Arguments, out: TextIO) -> int:

@@ -9,7 +9,15 @@ from gpushare import wire
 from gpushare.cli.answer_forms import age, counted, printable, table
 from gpushare.cli.kubectl_flags import qualified
 from gpushare.extender.core.explain import CARD_UNHEALTHY
-from gpushare.kubectl_gpushare.core.binder import ANOTHER_EXTENDER, COPIED, GPUSHARE, NODE_NAME, PLUGIN, STATIC, UNKNOWN
+from gpushare.kubectl_gpushare.core.explanation import (
+    ANOTHER_EXTENDER,
+    COPIED,
+    GPUSHARE,
+    NODE_NAME,
+    PLUGIN,
+    STATIC,
+    UNKNOWN,
+)
 from gpushare.kubectl_gpushare.core.node_rules import SHORT
 
 # Nodes of an explanation, unless all that are described are asked for.
@@ -142,7 +150,7 @@ def _causes(answer: dict[str, Any]) -> str:
     lines: list[str] = []
     for cause in answer.get("causes", ()):
         nodes = ""
-        if "nodes" in cause:
+        if "examples" in cause:
             examples = ", ".join(cause["examples"])
             rest = ", …" if cause["nodes"] > len(cause["examples"]) else ""
             nodes = f" ({cause['nodes']} node{'s' * (cause['nodes'] > 1)}{f': {examples}{rest}' if examples else ''})"
@@ -233,15 +241,7 @@ def _workload(answer: dict[str, Any], wide: bool, headers: bool) -> str:
         table(("NODE", "CARD", "PODS"), rows, headers=headers)
         + (f"({counted(more, 'more place')}; -o wide shows them)\n" if more else ""),
     )
-    return title + _causes(_with_examples(answer)) + "".join(f"\n{one}" for one in tables if one)
-
-
-def _with_examples(answer: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "causes": [
-            {name: value for name, value in cause.items() if name != "nodes"} for cause in answer.get("causes", ())
-        ]
-    }
+    return title + _causes(answer) + "".join(f"\n{one}" for one in tables if one)
 
 
 def diagnosis_text(answer: dict[str, Any], **_: bool) -> str:
@@ -264,9 +264,9 @@ def events_names(answer: dict[str, Any]) -> str:
     return "".join(f"{name}\n" for name in dict.fromkeys(one["object"] for one in answer["events"]))
 
 
-def top_text(answer: dict[str, Any], kind: str, *, headers: bool = True) -> str:
+def top_text(answer: dict[str, Any], things: str, *, headers: bool = True, **_: bool) -> str:
     """The text of ``top``, of nodes or of pods; what is not known is a dash."""
-    if kind == "nodes":
+    if things == "nodes":
         rows = [
             [one["name"], *_amounts(one), _mib(one["total"]), one["pods"], one["healthy"] or "-"]
             for one in answer["nodes"]
@@ -279,10 +279,10 @@ def top_text(answer: dict[str, Any], kind: str, *, headers: bool = True) -> str:
     return table(("NAMESPACE", "NAME", "NODE", "CARD", "BOOKED", "USED", "USED%", "OVERUSE"), rows, headers=headers)
 
 
-def top_names(answer: dict[str, Any], kind: str) -> str:
+def top_names(answer: dict[str, Any], things: str) -> str:
     """The nodes, or the pods, each once."""
-    prefix = kind.removesuffix("s")
-    return "".join(f"{name}\n" for name in dict.fromkeys(f"{prefix}/{one['name']}" for one in answer[kind]))
+    prefix = things.removesuffix("s")
+    return "".join(f"{name}\n" for name in dict.fromkeys(f"{prefix}/{one['name']}" for one in answer[things]))
 
 
 def _amounts(one: dict[str, Any]) -> list[str]:

@@ -11,8 +11,15 @@ from gpushare.errors import InvalidQuantityError
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.workload import Workload
 from gpushare.foreign import Decoder
-from gpushare.kubectl_gpushare.core.counted_sum import CountedPod, Shortage, counted_pod, shortage
-from gpushare.kubectl_gpushare.core.node_rules import Amounts, allocatable_of, amounts_of
+from gpushare.kubectl_gpushare.core.node_rules import (
+    Amounts,
+    CountedPod,
+    Shortage,
+    allocatable_of,
+    amounts_of,
+    counted_pod,
+    shortage,
+)
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, ScheduledNode
 from gpushare.manifests import ConfigMap, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Shares

@@ -13,11 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from gpushare import wire
 from gpushare.cli.answer_forms import counted
-from gpushare.kubectl_gpushare.core.binder import NODE_NAME, STATIC
-from gpushare.kubectl_gpushare.core.binder import PLUGIN as PLUGIN_CHOSE
-from gpushare.kubectl_gpushare.core.explanation import API_VERSION
+from gpushare.kubectl_gpushare.core.explanation import API_VERSION, NODE_NAME, STATIC
+from gpushare.kubectl_gpushare.core.explanation import PLUGIN as PLUGIN_CHOSE
 from gpushare.kubectl_gpushare.core.node_rules import READY, state_text
-from gpushare.kubectl_gpushare.core.scheduler_answer import answer_in
+from gpushare.kubectl_gpushare.core.waiting_kinds import answer_in
 from gpushare.manifests import Node, NodeCondition, Pod, ReportedNode
 from gpushare.model.conditions import HEARTBEAT_SECONDS, NO_CARDS, healthy_condition, heartbeat_age
 from gpushare.model.eviction import match_labels

@@ -1,4 +1,9 @@
-"""The answer of ``explain``, as a document for programs: why a pod waits, or which card it has and why. Pure."""
+"""The answers of ``explain`` and ``events``, as documents for programs: why a pod waits, or which card it has and why. Pure.
+
+Which program, or person, gave a pod its node, and which program its card, is known as far as the API shows it. The annotations
+alone do not show it: the device plugin writes the same ones on a pod that came without the extender. The extender chooses the card
+before the pod is bound, and the plugin after it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,6 @@ from typing import Any, Final
 from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.extender.core import explain as cards
-from gpushare.kubectl_gpushare.core.binder import binder_of
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
 from gpushare.kubectl_gpushare.core.node_rules import not_judged
 from gpushare.kubectl_gpushare.core.pod_owners import Family
@@ -22,11 +26,12 @@ from gpushare.kubectl_gpushare.core.waiting_causes import (
 )
 from gpushare.kubectl_gpushare.core.waiting_kinds import BAD_WISH, NOT_SHARED, SLOT_MISSING
 from gpushare.manifests import Pod
-from gpushare.model.allocation import read_allocation
-from gpushare.model.conditions import time_text
+from gpushare.model.allocation import Allocation, read_allocation
+from gpushare.model.conditions import seconds_of, time_text
 from gpushare.model.node import Booking, NodeInfo, laid_out_with, units_on
 from gpushare.model.placement import Question, find
-from gpushare.model.pod import is_finished, is_lingering, was_started
+from gpushare.model.pod import MIRROR, SCHEDULED, is_finished, is_lingering, was_started
+from gpushare.model.waiting import DEFAULT_SCHEDULER
 
 API_VERSION: Final = "kubectl.gpushare.aliyun.com/v1"
 KIND: Final = "Explanation"
@@ -38,6 +43,19 @@ ABSENT: Final = "absent"
 _EXAMPLES: Final = 3
 _MOST_EVENTS: Final = 10
 _OUR_EVENTS: Final = "GPUShare"
+# What gave a pod its node, if no scheduler did so alone.
+GPUSHARE: Final = "gpushare"
+ANOTHER_EXTENDER: Final = "another extender"
+NODE_NAME: Final = "nodeName"
+STATIC: Final = "static pod"
+# By what the card was chosen, beside ANOTHER_EXTENDER. Annotations that are older than their pod were copied with its manifest.
+EXTENDER: Final = "extender"
+PLUGIN: Final = "device plugin"
+COPIED: Final = "copied annotations"
+UNKNOWN: Final = "extender or device plugin"
+_NS: Final = 10**9
+# Schedulers of our manifests; only of them it is certain that they ask the extender.
+_ASKING: Final = (DEFAULT_SCHEDULER, "gpushare-scheduler")
 
 
 def explain_pod(
@@ -103,6 +121,28 @@ def explain_owner(
     return {**chosen, **head, **state, "causes": causes + chosen.get("causes", []), "hidden": list(hidden)}
 
 
+def event_list(events: Iterable[Event], hidden: Sequence[str]) -> dict[str, Any]:
+    """The answer of ``events``: those with a reason of ours, the last one last."""
+    ours = sorted((one for one in events if _is_ours(one)), key=lambda one: one.when)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "EventList",
+        "events": [
+            {
+                "when": one.when,
+                "type": one.type or "",
+                "reason": one.reason,
+                "object": f"{one.involved_object.kind.lower()}/{one.involved_object.name}",
+                "namespace": one.involved_object.namespace or "",
+                "count": one.count or 1,
+                "message": one.message or "",
+            }
+            for one in ours
+        ],
+        "hidden": list(hidden),
+    }
+
+
 def state_of(pod: Pod) -> str:
     """Whether it waits, is bound, or has ended."""
     return ENDED if is_finished(pod) else BOUND if pod.spec.node_name else WAITING
@@ -121,8 +161,12 @@ def _cause(cause: Cause, namespace: str) -> dict[str, Any]:
 
 def _of_interest(events: Sequence[Event]) -> list[Event]:
     """Ours and the scheduler's, the last first."""
-    ours = (one for one in events if (one.reason or "").startswith(_OUR_EVENTS) or one.reason == "FailedScheduling")
+    ours = (one for one in events if _is_ours(one) or one.reason == "FailedScheduling")
     return sorted(ours, key=lambda one: one.at, reverse=True)[:_MOST_EVENTS]
+
+
+def _is_ours(event: Event) -> bool:
+    return (event.reason or "").startswith(_OUR_EVENTS)
 
 
 def _event(event: Event) -> dict[str, Any]:
@@ -190,7 +234,7 @@ def _bound(
         "node": name,
         **binder_of(subject, allocation, events, are_whole=are_whole),
         # An annotation's number has 19 digits at most, which is before the year 2300.
-        "boundAt": time_text(allocation.assume_time // 10**9) if allocation and allocation.assume_time else "",
+        "boundAt": time_text(allocation.assume_time // _NS) if allocation and allocation.assume_time else "",
         "started": was_started(pod),
         "lingers": is_lingering(pod),
         "problem": state.problems.get(pod.metadata.uid, ""),
@@ -228,3 +272,53 @@ def _on_cards(booking: Booking, info: NodeInfo, asked: Question) -> dict[str, An
         ],
         "policyWouldChoose": [] if isinstance(chosen, str) else [index for index, _ in chosen],
     }
+
+
+def binder_of(
+    subject: Subject, allocation: Allocation | None, events: Sequence[Event], *, are_whole: bool = False
+) -> dict[str, str]:
+    """``boundBy``; ``scheduler``, by its event, else by the pod's spec, "" if none was asked; ``cardBy``, "" without a card.
+
+    ``are_whole``: none of the pod's events can have expired, and all could be read.
+    """
+    event = max((one for one in events if one.reason == "Scheduled"), key=lambda one: one.at, default=None)
+    by_person = "" if event else _by_person(subject, are_whole=are_whole)
+    scheduler = "" if by_person else (event.writer if event else "") or subject.rules.spec.scheduler_name or ""
+    card = _card_by(subject, allocation, event, is_asked=not by_person)
+    by_extender = {EXTENDER: GPUSHARE, ANOTHER_EXTENDER: ANOTHER_EXTENDER}
+    return {"boundBy": by_extender.get(card, by_person or scheduler), "scheduler": scheduler, "cardBy": card}
+
+
+def _card_by(subject: Subject, allocation: Allocation | None, event: Event | None, *, is_asked: bool) -> str:
+    is_ours = (subject.metadata.annotations or {}).get(wire.ANNOTATION_EXTENDER) == wire.EXTENDER_BOOK
+    if allocation is None:
+        return EXTENDER if is_ours and is_asked else ""
+    chosen, created = allocation.assume_time / _NS, seconds_of(subject.metadata.creation_timestamp)
+    if created is not None and chosen < created:
+        return COPIED
+    if not is_ours:
+        return ANOTHER_EXTENDER
+    was_before = _was_before(chosen, subject, event) if is_asked else False
+    if was_before is None:
+        return EXTENDER if (subject.rules.spec.scheduler_name or DEFAULT_SCHEDULER) in _ASKING else UNKNOWN
+    return EXTENDER if was_before else PLUGIN
+
+
+def _by_person(subject: Subject, *, are_whole: bool) -> str:
+    """How a pod without a scheduler's event came to its node; "" if that is not known. kube-scheduler always writes one."""
+    if MIRROR in (subject.metadata.annotations or {}):
+        return STATIC
+    by_default = (subject.rules.spec.scheduler_name or DEFAULT_SCHEDULER) == DEFAULT_SCHEDULER
+    return NODE_NAME if are_whole and by_default else ""
+
+
+def _was_before(chosen: float, subject: Subject, event: Event | None) -> bool | None:
+    """Was the card chosen before the pod was bound? None if both were in one second, or if a time is not known."""
+    if event is not None and (exact := seconds_of(event.event_time)) is not None:
+        return chosen <= exact
+    conditions = (subject.rules.status.conditions if subject.rules.status else None) or ()
+    times = (
+        seconds_of(one.last_transition_time) for one in conditions if one.type == SCHEDULED and one.status == "True"
+    )
+    at = next(times, None)
+    return None if at is None or int(chosen) == int(at) else chosen < at

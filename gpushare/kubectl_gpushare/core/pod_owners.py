@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from gpushare.kubectl_gpushare.core import waiting_kinds as kinds
-from gpushare.kubectl_gpushare.core.scheduler_answer import COMBINED
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
 from gpushare.kubectl_gpushare.core.waiting_causes import Cause
+from gpushare.kubectl_gpushare.core.waiting_kinds import COMBINED
 from gpushare.manifests import NodeCondition, ObjectMeta, Pod, Presence
 from gpushare.model.conditions import seconds_of
 

@@ -18,9 +18,9 @@ from gpushare.extender.core.explain import room_if_ended, wanted_of, why_no_pree
 from gpushare.kubectl_gpushare.core import node_rules
 from gpushare.kubectl_gpushare.core import waiting_kinds as kinds
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
-from gpushare.kubectl_gpushare.core.counted_sum import OURS, CountedPod
-from gpushare.kubectl_gpushare.core.scheduler_answer import CARDS, Answer, Reason, answer_in
+from gpushare.kubectl_gpushare.core.node_rules import OURS, CountedPod
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, Event, ScheduledNode
+from gpushare.kubectl_gpushare.core.waiting_kinds import CARDS, Answer, Reason, answer_in
 from gpushare.model.node import NodeInfo, described_cards, is_unoffered
 from gpushare.model.placement import CURABLE, Question, reason_against
 from gpushare.model.pod import scheduler_report

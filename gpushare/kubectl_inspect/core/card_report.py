@@ -1,4 +1,4 @@
-"""From nodes and pods, as the API lists them, to what is booked on which card."""
+"""From nodes and pods, as the API lists them, to what is booked on which card, and to the findings of ``--check``."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from gpushare.model.node import (
     NodeInfo,
     capacity,
     closed_to_pods,
+    described_cards,
     lay_out,
     published_cards,
     read_devices,
@@ -28,6 +29,7 @@ from gpushare.model.quantity import MemoryUnit
 
 # Upstream quirk: a card of more than this many units is taken to be counted in MiB.
 _MOST_GIB: Final = 100
+_NS: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +217,45 @@ def _with_allocatable(node: Node) -> Node:
 def _address(node: Node) -> str:
     addresses = (node.status.addresses if node.status else None) or ()
     return next((one.address for one in addresses if one.type == "InternalIP"), "unknown")
+
+
+def findings(
+    nodes: Iterable[Node],
+    pods: Iterable[BoundPod],
+    reports: Iterable[NodeReport],
+    problems: Sequence[str],
+    now: float,
+    assumed_for: float,
+) -> list[str]:
+    """A line for each; ``problems`` are those of the report. ``now`` is in seconds since 1970."""
+    found = list(problems)
+    found += (line for one in reports for line in _over_booked(one))
+    found += (line for one in pods for line in _not_started(one, now, assumed_for))
+    for node in nodes:
+        cards, refusal = described_cards(node)
+        if cards is not None and not refusal and published_cards(node) is None:
+            found.append(f"node {node.metadata.name}: its cards annotation does not agree with its capacity")
+    return found
+
+
+def _over_booked(report: NodeReport) -> Iterator[str]:
+    for device in report.info.devices:
+        size = report.size_of(device)
+        if device.used > size:
+            yield f"node {report.name}: card {device.index} is over-booked: {device.used} of {size} units"
+        if report.info.counts_slots and device.slots_used > device.slots:
+            yield f"node {report.name}: card {device.index} is over-booked: {device.slots_used} of {device.slots} slots"
+    if report.whole > report.total:
+        yield (
+            f"node {report.name}: its kubelet offers {report.total} of {report.whole} units, as if a card was unhealthy, "
+            f"and all its pods count: the next one gets at most {max(report.total - report.used, 0)}"
+        )
+    if report.info.unplaced:
+        yield f"node {report.name}: {report.info.unplaced} units of its pods are on none of its cards"
+
+
+def _not_started(pod: BoundPod, now: float, assumed_for: float) -> Iterator[str]:
+    since = now - pod.assumed_at / _NS
+    if pod.assumed_at and since > assumed_for:
+        booking = pod.booking
+        yield f"pod {booking.namespace}/{booking.name}: it has a card of node {pod.node} for {since:.0f} s and has not started"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, Final
 
 from gpushare.cli.answer_forms import long_document, printable, table
@@ -148,38 +149,15 @@ def _lines_of_details(nodes: Sequence[NodeReport]) -> Iterator[str]:
 
 
 def align(lines: Iterable[str]) -> str:
-    """Lines of tab-separated cells as aligned text, each line ended by a line feed."""
-    return "".join(f"{line}\n" for run in _runs(lines) for line in _aligned(run))
-
-
-def _runs(lines: Iterable[str]) -> Iterator[list[list[str]]]:
-    """The cells of lines that may have a column together: a line without a tab ends each."""
-    run: list[list[str]] = []
-    for line in lines:
-        run.append(line.split("\t"))
-        if "\t" not in line:
-            yield run
-            run = []
-    yield run
-
-
-def _aligned(cells: list[list[str]]) -> Iterator[str]:
-    for column in range(max((len(line) for line in cells), default=0)):
-        _align_column(cells, column)
-    return map("".join, cells)
-
-
-def _align_column(cells: list[list[str]], column: int) -> None:
-    """Pad the cells of one column, run by run."""
-    run: list[list[str]] = []
-    for line in [*cells, []]:
-        if len(line) - 1 > column:
-            run.append(line)
-            continue
-        width = max((len(other[column]) for other in run), default=0) + _PADDING
-        for other in run:
-            other[column] = other[column].ljust(width)
-        run = []
+    """Lines of tab-separated cells as aligned text, each line ended by a line feed; a line without the cell ends a column."""
+    cells = [line.split("\t") for line in lines]
+    for column in range(max(map(len, cells), default=1) - 1):
+        for has_cell, run in groupby(cells, key=lambda line: len(line) > column + 1):
+            of_column = [*run] if has_cell else []
+            width = max((len(line[column]) for line in of_column), default=0) + _PADDING
+            for line in of_column:
+                line[column] = line[column].ljust(width)
+    return "".join(f"{''.join(line)}\n" for line in cells)
 
 
 def _row(cells: Sequence[str], *, ended: bool = True) -> str:

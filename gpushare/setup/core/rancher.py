@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from gpushare.setup.core.command_line import find, on_node, values_of
+from gpushare.setup.core.command_line import SCRIPTS, Service, find, on_node, services, values_of
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.service_units import SCRIPTS, Service, services
 from gpushare.setup.core.yaml_edit import load
 
 KINDS: Final = ("rke2", "k3s")

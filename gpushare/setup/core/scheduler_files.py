@@ -67,14 +67,12 @@ def versions_read(minor: int) -> tuple[str, ...]:
 def scheduler_file(
     minor: int,
     extender_url: str = EXTENDER_URL,
-    verbs: Collection[str] = VERBS,
     tls: Tls | None = None,
     *,
     kubeconfig: str = KUBECONFIG,
-    policy: bool = False,
 ) -> str:
-    """The file for Kubernetes 1.``minor``; with ``policy`` a Policy up to 1.22. Raises SetupRefusedError."""
-    document = _document(minor, extender_url, verbs, tls, kubeconfig, is_policy=policy or reads_policy_only(minor))
+    """The file for Kubernetes 1.``minor``. Raises SetupRefusedError."""
+    document = _document(minor, extender_url, VERBS, tls, kubeconfig)
     if document["kind"] == _POLICY:
         return json.dumps(document, indent=2) + "\n"
     head = f"# Of kube-scheduler of Kubernetes 1.{minor}, which reads it at its start; written by gpushare-setup.\n"
@@ -92,16 +90,13 @@ def extended(text: str, path: str, extender_url: str, tls: Tls | None) -> str:
     return applied(text, [extender_entry(load(text, path), extender_url, tls)], path)
 
 
-def _document(
-    minor: int, url: str, verbs: Collection[str], tls: Tls | None, kubeconfig: str, *, is_policy: bool
-) -> dict[str, Any]:
+def _document(minor: int, url: str, verbs: Collection[str], tls: Tls | None, kubeconfig: str) -> dict[str, Any]:
     if not OLDEST <= minor <= NEWEST:
         raise SetupRefusedError(
             f"Kubernetes 1.{minor} is not known here (1.{OLDEST} to 1.{NEWEST})",
             "use a gpushare-setup of that release, or pass --kubernetes with a release whose file yours reads",
         )
-    if is_policy and minor >= 23:
-        raise SetupRefusedError(f"Kubernetes 1.{minor} reads no Policy: 1.23 removed it", "leave the Policy out")
+    is_policy = reads_policy_only(minor)
     extenders = [_extender(url, verbs, tls, is_policy=is_policy)]
     if is_policy:
         return {"kind": _POLICY, "apiVersion": "v1", "extenders": extenders}
@@ -160,10 +155,7 @@ def is_written_here(document: Any) -> bool:
     kubeconfig = str(connection.get("kubeconfig")) if isinstance(connection, dict) else ""
     verbs = [verb for verb in VERBS if f"{verb}Verb" in ours[0]]
     url = str(ours[0].get("urlPrefix"))
-    return any(
-        _document(minor, url, verbs, tls_of(ours[0]), kubeconfig, is_policy=minor == OLDEST) == document
-        for minor in (OLDEST, *_VERSIONS)
-    )
+    return any(_document(minor, url, verbs, tls_of(ours[0]), kubeconfig) == document for minor in (OLDEST, *_VERSIONS))
 
 
 def file_faults(document: Any, minor: int, wanted: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gpushare import wire
 from gpushare.setup.core import rancher, static_pod
-from gpushare.setup.core.command_line import base_name, flags_of, values_of
+from gpushare.setup.core.command_line import base_name, flags_of, patterns, services, values_of
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.scheduler_files import (
     EXTENDER_URL,
@@ -26,7 +26,6 @@ from gpushare.setup.core.scheduler_files import (
     scheduler_file,
     tls_of,
 )
-from gpushare.setup.core.service_units import patterns, services
 from gpushare.setup.core.static_pod import SchedulerPod, minor_of
 from gpushare.setup.core.yaml_edit import Entry, load
 

@@ -40,11 +40,6 @@ class SchedulerPod:
         given = [word for word in self.words if word.lstrip("-").partition("=")[0] == flag]
         return not self.is_script and len(given) <= 1 and all("=" in word for word in given)
 
-    @property
-    def minor(self) -> int | None:
-        """The minor of Kubernetes 1 that the image names; None if it does not."""
-        return minor_of(self.image)
-
     def on_node(self, path: str) -> str | None:
         """The path of the node that the container sees as ``path``; None if it is not mounted."""
         return on_node(path, {mount["mountPath"]: volume["hostPath"]["path"] for mount, volume in self.mounts})

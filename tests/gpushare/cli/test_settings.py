@@ -1,4 +1,4 @@
-"""Promises of gpushare.cli.settings, and of the flags of gpushare.cli.plugin_flags that it reads."""
+"""Promises of gpushare.cli.settings, and of the flags that it reads."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from operator import attrgetter
 
 import pytest
 
+from gpushare.cli.flags import seconds_of
 from gpushare.cli.plugin_flags import ContainerFlags, Tolerance, UsageFlags
 from gpushare.cli.settings import (
     DevicePluginSettings,
@@ -68,32 +69,23 @@ EVERY_USE = [
 @pytest.mark.parametrize(
     ("program", "argv", "name", "expected"),
     [
-        # The original's port, an audit every five minutes (0 is never), and metrics nowhere.
-        (extender, [], "port", 39999),
-        (extender, [], "audit_interval", 300.0),
+        # 0 is never. The defaults stand in docs/reference.md, which is compared with the flags.
         (extender, ["--audit-interval=90s"], "audit_interval", 90.0),
         (extender, ["-audit-interval", "0"], "audit_interval", 0.0),
-        (extender, [], "metrics_address", None),
         # No port listens wider than configured.
         (extender, ["-metrics-address", ":9"], "metrics_address", ("127.0.0.1", 9)),
-        (plugin, [], "metrics_address", None),
         (plugin, ["--metrics-address=0.0.0.0:9400"], "metrics_address", ("0.0.0.0", 9400)),
         (plugin, ["--metrics-address=localhost:0"], "metrics_address", ("localhost", 0)),
         (plugin, ["--metrics-address=[::1]:80"], "metrics_address", ("::1", 80)),
-        # None lets the plugin ask which kubelet it is.
-        (plugin, [], "max_ids", None),
         (plugin, ["--max-ids=10"], "max_ids", 10),
         (plugin, ["--sys-root=/host/sys"], "sys_root", "/host/sys"),
         # As many as MPS serves by default; in ids mode they are not counted.
         (plugin, [], "slots", 0),
         (plugin, ["--mode=slots"], "slots", 48),
         (plugin, ["--mode", "slots", "--slots=7"], "slots", 7),
-        (plugin, [], "repair", "exchange"),
         (plugin, ["-repair", "hold"], "repair", "hold"),
         # A container gets its card by UUID, as in the original, and real use is not looked at.
         (plugin, [], "container", ContainerFlags(("envvar",), "uuid", "nvidia.com/gpu", "cdi.k8s.io/")),
-        (plugin, [], "delete_unadmitted", False),
-        (plugin, [], "usage.is_needed", False),
         # Every 15 s, a tenth above, for a minute.
         (plugin, ["--usage"], "usage", UsageFlags(True, 15, Tolerance(percent=10), 60)),
         (plugin, EVERY_USE, "usage", UsageFlags(True, 2, Tolerance(bytes=256 * 1024**2), 90, proc_root="/host")),
@@ -101,7 +93,6 @@ EVERY_USE = [
         (plugin, ["--overuse-tolerance=25%"], "usage.tolerance", Tolerance(percent=25)),
         (plugin, ["--overuse-tolerance=1GiB"], "usage.tolerance", Tolerance(bytes=1024**3)),
         # Eviction has the use in it, ten minutes after the report.
-        (plugin, ["--usage"], "usage.evict", False),
         (plugin, ["--evict-overusers"], "usage.eviction_grace", 600),
         (plugin, ["--evict-overusers", "--eviction-grace=90s"], "usage.eviction_grace", 90),
         (plugin, ["--evict-overusers"], "usage.is_needed", True),
@@ -201,3 +192,32 @@ def test_cards_are_watched_by_default() -> None:
     assert (plain.disabled, plain.enabled) == ("", "")
     assert (told.check, told.cool_down, told.survey_interval, told.fail_on_init_error) == (False, 120, 30, True)
     assert (told.disabled, told.enabled) == ("48", "all")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0),
+        ("30", 30),
+        ("0.25", 0.25),
+        ("1m30s", 90),
+        ("30s1m", 90),
+        ("1.5h", 5400),
+        (".5m", 30),
+        ("1.s", 1),
+        ("500ms", 0.5),
+        ("100us", 0.0001),
+        ("100µs", 0.0001),
+        ("2h45m30.5s", 9930.5),
+        ("1s1s", 2),
+    ],
+)
+def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float) -> None:
+    """Any order of units, fractions of each, and a bare number of seconds as kubectl takes it."""
+    assert seconds_of(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "s", ".", "soon", "-5s", "5 s", "1d", "1m30", "٣s", "1e3", "inf", "9" * 65])
+def test_any_other_text_is_no_duration(text: str) -> None:
+    """Signs, blanks, other scripts and a number behind units are refused."""
+    assert seconds_of(text) is None

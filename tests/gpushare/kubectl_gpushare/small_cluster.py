@@ -14,9 +14,11 @@ from gpushare.manifests import ConfigMap, Pod
 
 Object = dict[str, Any]
 WISH = "gpushare.aliyun.com/"
-UNSCHEDULABLE = [
-    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/9 nodes are available"}
-]
+
+
+def report(text: str, reason: str = "Unschedulable") -> list[Object]:
+    """The condition of a pod with a scheduler's last answer."""
+    return [{"type": "PodScheduled", "status": "False", "reason": reason, "message": text}]
 
 
 def node(
@@ -56,6 +58,17 @@ def node(
     }
 
 
+def of_the_original(item: Object) -> Object:
+    """The node as the original's plugin leaves it: its cards are in no annotation."""
+    return item | {"metadata": item["metadata"] | {"annotations": {}}}
+
+
+def offering(item: Object, **amounts: int) -> Object:
+    """The node with other allocatable amounts of our resources."""
+    ours = {f"aliyun.com/gpu-{name}": str(amount) for name, amount in amounts.items()}
+    return item | {"status": item["status"] | {"allocatable": item["status"]["allocatable"] | ours}}
+
+
 def pod(
     name: str = "p",
     units: object = 4,
@@ -83,7 +96,7 @@ def pod(
         "spec": {"nodeName": on, "containers": [container], **spec},
         "status": {
             "phase": "Running" if on else "Pending",
-            "conditions": UNSCHEDULABLE if conditions is None and not on else conditions,
+            "conditions": report("0/9 nodes are available") if conditions is None and not on else conditions,
         },
     }
 

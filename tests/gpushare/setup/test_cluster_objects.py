@@ -68,20 +68,22 @@ def write_kubeconfig(folder: Path, url: str) -> Path:
 async def test_what_a_cluster_lacks_is_named(
     deployment: Any, daemon_set: Any, nodes: list[Any], faults: list[tuple[str, str]], tmp_path: Path
 ) -> None:
-    """The cluster of a kubeconfig is asked for extender, plugin and nodes; what is missing has a line and a command."""
+    """The cluster of a kubeconfig is asked for extender, plugin, nodes and pods; what is missing has a line and a command."""
     objects = {f"deployments/{EXTENDER}": deployment, f"daemonsets/{PLUGIN}": daemon_set}
+    items = {"/api/v1/nodes": nodes, "/api/v1/pods": [msgspec.to_builtins(notebook("a", "jupyterhub-user-scheduler"))]}
 
     def respond(call: Call) -> Answer:
         assert call.method == "GET"
-        if call.path in ("/api/v1/nodes", "/api/v1/pods"):
-            return Answer({"kind": "List", "metadata": {}, "items": nodes if call.path.endswith("nodes") else []})
+        if call.path in items:
+            return Answer({"kind": "List", "metadata": {}, "items": items[call.path]})
         found = objects[call.path.removeprefix("/apis/apps/v1/namespaces/kube-system/")]
         return Answer({"kind": "Status", "message": "not found", "code": 404}, 404) if found is None else Answer(found)
 
     async with listen(ScriptedApi(respond)) as url:
-        found = await cluster_objects.look(str(write_kubeconfig(tmp_path, url)), None)
+        *found, past = await cluster_objects.look(str(write_kubeconfig(tmp_path, url)), None)
 
     assert [(fault.what, fault.fix) for fault in found] == faults
+    assert past.what.startswith("pod hub/a shares a card")
 
 
 def notebook(name: str, scheduler: str, **spec: Any) -> Pod:
@@ -110,19 +112,3 @@ def test_jupyterhubs_own_scheduler_is_a_fault() -> None:
         "extender (pods such as this: 2)\n"
         "  fix: name default-scheduler as scheduler_name of the profile, or gpushare-scheduler (docs/install/jupyterhub.md)"
     ]
-
-
-async def test_check_looks_at_all_pods_of_the_cluster(tmp_path: Path) -> None:
-    """Pods are read for their scheduler."""
-    item = msgspec.to_builtins(notebook("jupyter-ada", "jupyterhub-user-scheduler"))
-
-    def respond(call: Call) -> Answer:
-        objects = {"deployments": DEPLOYMENT, "daemonsets": DAEMON_SET}
-        if call.path in ("/api/v1/nodes", "/api/v1/pods"):
-            return Answer({"kind": "List", "metadata": {}, "items": [NODE if call.path.endswith("nodes") else item]})
-        return Answer(objects[call.path.split("/")[-2]])
-
-    async with listen(ScriptedApi(respond)) as url:
-        (fault,) = await cluster_objects.look(str(write_kubeconfig(tmp_path, url)), None)
-
-    assert fault.what.startswith("pod hub/jupyter-ada shares a card")

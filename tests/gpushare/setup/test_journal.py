@@ -271,11 +271,3 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(SetupRefusedError, match=r"kube-scheduler\.yaml: no text in UTF-8"):
         NodeFiles(tmp_path).texts()
-
-
-def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
-    """A file that cannot be read is an error, and is not taken for one that is not there."""
-    (tmp_path / MANIFEST.lstrip("/")).mkdir(parents=True)
-
-    with pytest.raises(SetupRefusedError, match=r"kube-scheduler\.yaml is a folder"):
-        NodeFiles(tmp_path).texts()

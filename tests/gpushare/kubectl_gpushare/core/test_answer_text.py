@@ -9,18 +9,23 @@ from gpushare.extender.core.explain import MOST_NODES
 from gpushare.kubectl_gpushare.core import answer_text
 from gpushare.kubectl_gpushare.core.explanation import explain_pod
 from gpushare.kubectl_gpushare.core.simulation import simulate
-from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject, workload
+from tests.gpushare.kubectl_gpushare.small_cluster import (
+    Object,
+    cluster,
+    event,
+    node,
+    of_the_original,
+    offering,
+    pod,
+    report,
+    subject,
+    workload,
+)
 
 
 def text_of(asked: Object, *objects: Object, **more: Any) -> str:
     """The text about a pod of the cluster."""
     return answer_text.explanation_text(explain_pod(subject(asked), cluster(*objects, asked), ()), **more)
-
-
-def test_facts_that_are_not_there_have_no_line() -> None:
-    """The values stand below each other."""
-    assert answer_text.facts([("A", "x"), ("Longer", 0), ("None", ""), ("Empty", [])]) == "A:      x\nLonger: 0\n"
-    assert answer_text.facts([]) == ""
 
 
 WIDE = """\
@@ -44,17 +49,10 @@ a      0      Tesla T4   2      14      14       too full   team/f (6), team/g (
 """
 
 
-def plain(name: str, *units: int) -> Object:
-    """A node of the original's plugin, which publishes no models."""
-    found: Object = json.loads(json.dumps(node(name, *units)))
-    del found["metadata"]["annotations"]
-    return found
-
-
 def test_a_waiting_pod() -> None:
     """All that keeps it from its card, with the UUID of each card; what is not known is a dash."""
     asked = pod(units=14, volumes=[{"persistentVolumeClaim": {}}], topologySpreadConstraints=[{}])
-    objects = (node("a", 14), plain("b", 14), node("c", 14), pod("f", 6, "a", 0), pod("g", 6, "a", 0))
+    objects = (node("a", 14), of_the_original(node("b", 14)), node("c", 14), pod("f", 6, "a", 0), pod("g", 6, "a", 0))
     text = text_of(asked, *objects, wide=True)
 
     assert text == WIDE
@@ -65,9 +63,7 @@ def test_a_waiting_pod() -> None:
 
 def test_an_unhealthy_card_says_so_before_the_rule() -> None:
     """Its node is short in sum because of it; another rule stands behind it, and alone on the healthy cards."""
-    short = {**node(unhealthy="lost"), "status": {"capacity": node()["status"]["capacity"]}}
-    short["status"]["allocatable"] = node()["status"]["allocatable"] | {"aliyun.com/gpu-mem": "14"}
-    of_sum = text_of(pod(), short, pod("f", 12, "a", 1))
+    of_sum = text_of(pod(), offering(node(unhealthy="lost"), mem=14), pod("f", 12, "a", 1))
     text = text_of(pod(limits={"cpu": "9"}), node(unhealthy="lost", spec={"unschedulable": True}))
 
     assert "4        Insufficient aliyun.com/gpu-mem   team/f (12)\n" in of_sum
@@ -80,7 +76,7 @@ def test_a_pod_on_two_cards() -> None:
     """Each card has its neighbours."""
     asked = pod("p", 4, "a", wishes={"split": "2,2"})
     asked["metadata"]["annotations"]["scheduler.framework.gpushare.allocation"] = json.dumps({"0": {"0": 2, "1": 2}})
-    objects = (plain("a", 14, 14), pod("g", 2, "a", 0), pod("h", 2, "a", 0))
+    objects = (of_the_original(node()), pod("g", 2, "a", 0), pod("h", 2, "a", 0))
     text = text_of(asked, *objects, wide=True)
 
     assert text.startswith("Pod:      team/p\nState:    has card 0, 1 of node a\nAsks for: 4 units, policy binpack, ")
@@ -114,7 +110,7 @@ def test_a_bound_pod() -> None:
 
 def test_a_bound_pod_that_has_not_started() -> None:
     """The kubelet has not reported, or reports what contradicts the phase; a node without models shows dashes."""
-    bare = plain("a", 14)
+    bare = of_the_original(node("a", 14))
     new, lingers = pod("p", 4, "a", 0), pod("p", 4, "a", 0)
     new["status"] = {"phase": "Pending"}
     lingers["status"] = {"phase": "Failed", "containerStatuses": [{"state": {"running": {}}}]}
@@ -187,15 +183,6 @@ def test_many_nodes_are_cut() -> None:
 OWNER = {"kind": "Deployment", "namespace": "team", "name": "web", "wanted": 2, "there": 1, "ended": ""}
 
 
-def test_name_of_what_is_explained() -> None:
-    """As kubectl has it, so that it can be asked about again."""
-    waiting = explain_pod(subject(pod()), cluster(node("a")), ())
-
-    assert [answer_text.explanation_names(one) for one in (waiting, {"owner": OWNER})] == [
-        "pod/p\n", "deployment.apps/web\n",
-    ]  # fmt: skip
-
-
 def test_a_maker_of_pods_has_its_own_lines() -> None:
     """How many pods it has, and where each is; then the lines about one of them."""
     pods = [{"name": f"web-{at}", "state": "waiting", "node": "" if at else "a"} for at in range(22)]
@@ -208,6 +195,9 @@ def test_a_maker_of_pods_has_its_own_lines() -> None:
     )
     assert ", and 2 more\nPod:        team/p\n" in text
     assert ended == "Deployment: team/web\nState:      has ended: Complete\n"
+    # As kubectl has names, so that it can be asked about again.
+    names = [answer_text.explanation_names(answer) for answer in (one, {"owner": OWNER})]
+    assert names == ["pod/p\n", "deployment.apps/web\n"]
 
 
 SIMULATED = """\
@@ -262,9 +252,7 @@ def test_several_objects_are_simulated() -> None:
 
 def test_many_places_are_cut() -> None:
     """The rest is counted; a node without models shows dashes, and a pod without cards lands on none."""
-    nodes = [node(f"n{at:02}", 4) for at in range(22)]
-    for one in nodes:
-        del one["metadata"]["annotations"]
+    nodes = [of_the_original(node(f"n{at:02}", 4)) for at in range(22)]
     answer = {"workloads": [simulate(workload(22), subject(pod()), cluster(*nodes))]}
     bare = {"workloads": [simulate(workload(1), subject(pod(units=0)), cluster(*nodes))]}
 
@@ -277,9 +265,7 @@ def test_many_places_are_cut() -> None:
 def test_messages_of_others_do_not_steer_the_terminal() -> None:
     """Neither in a fact nor in a cause."""
     absent = {"owner": OWNER, "pods": [], "causes": [{"kind": "x", "means": "y", "do": "z", "message": "a\x1b[2Jb\nc"}]}
-    asked = pod(
-        conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "x\x1by\nz"}]
-    )
+    asked = pod(conditions=report("x\x1by\nz"))
 
     assert "      a [2Jb c\n" in answer_text.explanation_text(absent)
     assert "Unschedulable: x y z\n" in text_of(asked, node())

@@ -15,7 +15,7 @@ from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, dia
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.manifests import Pod, ReportedNode
 from gpushare.setup.core.faults import Fault
-from tests.gpushare.kubectl_gpushare.small_cluster import Object, node, pod
+from tests.gpushare.kubectl_gpushare.small_cluster import Object, node, of_the_original, offering, pod, report
 
 LABEL = {"gpushare": "true"}
 NOW = 1800.0
@@ -175,9 +175,7 @@ def test_a_label_that_a_node_with_cards_lacks_is_a_fault() -> None:
 
 def test_cards_that_a_node_does_not_offer_are_a_fault() -> None:
     """The kubelet offers none for minutes after the device plugin is gone. Unhealthy cards are no such fault."""
-    there, unhealthy = node(), node("s", 14, unhealthy="lost")
-    for one in (there, unhealthy):
-        one["status"]["allocatable"] = one["status"]["allocatable"] | {"aliyun.com/gpu-mem": "0"}
+    there, unhealthy = (offering(one, mem=0) for one in (node(), node("s", 14, unhealthy="lost")))
     plugin = pod("plugin-x", 0, "a")
     plugin["metadata"]["labels"] = {"app.kubernetes.io/component": "device-plugin"}
 
@@ -217,8 +215,7 @@ def test_condition_of_a_node_is_a_fault(status: str, heartbeat: str | None, what
 
 def waits(name: str, message: str = "", born: str | None = "1970-01-01T00:10:00Z", **spec: Any) -> Object:
     """A pod that waits for a card."""
-    report = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]
-    one = pod(name, conditions=report if message else [], **spec)
+    one = pod(name, conditions=report(message) if message else [], **spec)
     one["metadata"]["creationTimestamp"] = born
     return one
 
@@ -253,14 +250,12 @@ def test_a_wish_for_a_card_that_is_nowhere_is_named() -> None:
     waiting["metadata"]["annotations"] = {"gpushare.aliyun.com/card-model": "A100"}
     met["metadata"]["annotations"] = {"gpushare.aliyun.com/card-model": "T4"}
     wish = "no card of the cluster is one that it wishes for (card-model=A100); the models are: "
-    plain = node()
-    plain["metadata"]["annotations"] = {}
 
     assert found(node(), waiting, met) == [
         (f"a pod waits for a card: team/a: {wish}Tesla T4", "kubectl gpushare explain pod/a -n team"),
         ("a pod waits for a card: team/b: x", "kubectl gpushare explain pod/b -n team"),
     ]
-    assert found(plain, waiting)[0][0].endswith(f"{wish}not published")
+    assert found(of_the_original(node()), waiting)[0][0].endswith(f"{wish}not published")
     assert wish not in found(waiting)[0][0]
 
 

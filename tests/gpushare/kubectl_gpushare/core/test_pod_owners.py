@@ -94,7 +94,10 @@ def test_a_refusal_counts_while_pods_are_missing(case: str) -> None:
 
 
 def test_a_condition_has_the_reason_after_the_events_are_gone() -> None:
-    """ReplicaFailure stays while it is so; of a Deployment the ReplicaSets count, and each reason once."""
+    """ReplicaFailure stays while it is so; of a Deployment the ReplicaSets count, and each reason once.
+
+    It is without client-go's words for events that it has combined.
+    """
     failing = owner(spec={"replicas": 2}, replicas=1, conditions=[FAILURE])
     deployment = owner("Deployment", "web", {"replicas": 2}, replicas=2, conditions=[FAILURE])
 
@@ -104,12 +107,7 @@ def test_a_condition_has_the_reason_after_the_events_are_gone() -> None:
     ]
     assert kinds_of(owner(spec={"replicas": 2})) == []
     assert kinds_of(deployment) == [kinds.QUOTA]
-
-
-def test_a_reason_that_came_often_is_as_it_was_at_first() -> None:
-    """Without client-go's words for events that it has combined."""
     (cause,) = Family(owner()).causes([event("13:00:00", f"(combined from similar events): {QUOTA}")])
-
     assert cause.message == QUOTA
 
 

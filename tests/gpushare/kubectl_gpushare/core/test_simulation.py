@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from typing import Any
 
@@ -16,7 +15,17 @@ from gpushare.kubectl_gpushare.core.explanation import explain_pod
 from gpushare.kubectl_gpushare.core.node_rules import amounts_of, rule_against, short_of
 from gpushare.kubectl_gpushare.core.simulation import simulate
 from gpushare.model.placement import find
-from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, node, pod, subject, workload
+from tests.gpushare.kubectl_gpushare.small_cluster import (
+    Object,
+    cluster,
+    node,
+    of_the_original,
+    offering,
+    pod,
+    report,
+    subject,
+    workload,
+)
 
 LARGE = 400
 
@@ -104,19 +113,6 @@ def test_as_many_fit_as_any_scheduler_binds(
     assert bool(answer["causes"])
 
 
-@given(NODES, BOUND)
-def test_the_largest_pod_fits_and_a_larger_one_does_not(
-    nodes: list[dict[str, Any]], bound: list[tuple[int, int, int]]
-) -> None:
-    """For each model of card."""
-    objects = grown(nodes, bound)
-    for model in simulated(pod(limits={"cpu": "1"}), *objects)["models"]:
-        for units, fits in ((model["largest"], True), (model["largest"] + 1, False)):
-            if units:
-                one = pod(units=units, wishes={"card-model": model["model"]}, limits={"cpu": "1"})
-                assert (simulated(one, *objects)["placed"] == 1) is fits
-
-
 def test_pods_land_where_the_policy_likes_them() -> None:
     """Binpack fills what is in use, and spread does not."""
     objects = (node("a"), node("b"), pod("f", 6, "b", 1))
@@ -161,18 +157,6 @@ def test_slots_limit_a_card() -> None:
     assert simulated(pod(limits=slot), node("a", 15_000, slots=1))["models"][0]["largest"] == 15_000
 
 
-def test_a_split_takes_several_cards() -> None:
-    """Each pod has a card for each part."""
-    answer = simulated(pod(units=6, wishes={"split": "4,2"}), node("a", 4, 4, 4), replicas=9)
-
-    apart = simulated(pod(units=6, wishes={"split": "3,3"}), node("a", 5, 5, 5), replicas=9)
-    assert apart["fits"] == apart["placed"] == 1
-    assert answer["fits"] == answer["placed"] == 2
-    assert [[(card["id"], card["units"]) for card in one["cards"]] for one in answer["placements"]] == [
-        [(0, 4), (1, 2)], [(1, 2), (2, 4)],
-    ]  # fmt: skip
-
-
 def test_a_split_counts_under_its_first_card() -> None:
     """A node may have cards of two models."""
     mixed = node("a", 8, 4)
@@ -191,18 +175,9 @@ def test_a_pod_without_card_memory_is_placed_by_rules() -> None:
     assert (answer["fits"], answer["placed"]) == (4, 4)
 
 
-def test_a_wish_that_cannot_be_read_has_no_room() -> None:
-    """The reason is that of filter."""
-    answer = simulated(pod(wishes={"x": "y"}), node())
-
-    assert (answer["placed"], answer["fits"], answer["causes"][0]["kind"]) == (0, 0, "bad-wish")
-    assert answer["causes"][0]["message"].startswith("annotation gpushare.aliyun.com/x ")
-
-
 def test_a_daemon_has_a_pod_on_each_of_its_nodes() -> None:
     """Nodes that a rule excludes have none; one without room, or without cards, is a cause."""
-    bare = node("plain")
-    bare["metadata"]["annotations"] = {}
+    bare = of_the_original(node("plain"))
     bare["status"] = {"allocatable": {"cpu": "8", "pods": "110"}}
     objects = (node("a"), node("b", 3), node("c", spec={"unschedulable": True}), node("d"), bare)
     answer = simulate(workload(0, on_each_node=True), subject(pod()), cluster(*objects), ["d"])
@@ -228,9 +203,7 @@ def test_pods_that_are_bound_already_are_not_placed_again() -> None:
 
 def test_models_are_shown_by_their_unit() -> None:
     """Amounts of two units are not compared; a node that names none has an empty one."""
-    plain: Object = json.loads(json.dumps(node("p", 14)))
-    del plain["metadata"]["annotations"]
-    found = simulated(pod(), node("a"), node("s", 15_000, slots=3), plain)["models"]
+    found = simulated(pod(), node("a"), node("s", 15_000, slots=3), of_the_original(node("p", 14)))["models"]
 
     assert [(one["model"], one["unit"], one["largest"]) for one in found] == [
         ("", "", 14), ("Tesla T4", "MiB", 0), ("Tesla T4", "GiB", 14),
@@ -253,49 +226,31 @@ def test_fragmentation_counts_the_cpu_of_every_pod() -> None:
     assert "a" not in cluster(node(), other).snapshot().free_cpu
 
 
-def test_a_bound_pod_with_an_amount_that_cannot_be_read() -> None:
-    """It is in the book, with the problem, and takes no room; a pod of one unit does."""
+def test_what_a_bound_pod_takes_of_its_node() -> None:
+    """One whose amount cannot be read is in the book with the problem, and takes no room.
+
+    One that has ended takes no CPU, as kube-scheduler counts, and keeps its card while its status shows a running container.
+    """
     state = cluster(node(), pod("odd", "1.5", "a", 0), pod("f", 1, "a", 0))
+    ended = pod("e", 14, "a", 0, limits={"cpu": "8"})
+    ended["status"] = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
+    after = cluster(node("a", 14), ended)
 
     assert "1.5" in state.problems["uid-odd"]
     assert state.snapshot().nodes["a"].used == 1
+    assert (after.free_on("a")["cpu"], after.snapshot().nodes["a"].largest_free) == (8000, 0)
 
 
-def test_a_pod_that_has_ended_takes_no_cpu() -> None:
-    """As kube-scheduler counts; while its status shows a running container it keeps its card."""
-    ended = pod("e", 14, "a", 0, limits={"cpu": "8"})
-    ended["status"] = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
-    state = cluster(node("a", 14), ended)
-
-    assert state.free_on("a")["cpu"] == 8000
-    assert state.snapshot().nodes["a"].largest_free == 0
-
-
-REFUSED = [
-    {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": "0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem.",
-    }
-]
-
-
-def of_the_original(offered: int) -> Object:
-    """A node of the original's plugin, two cards of 14, whose kubelet offers that many units."""
-    item = node()
-    item["metadata"]["annotations"] = {}
-    item["status"]["allocatable"] = item["status"]["allocatable"] | {"aliyun.com/gpu-mem": str(offered)}
-    return item
+REFUSED = report("0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem.")
 
 
 @pytest.mark.parametrize(
     ("objects", "largest"),
     [
         ((node(unhealthy="lost"), pod("f", 12, "a", 1)), 14),
-        ((of_the_original(14), pod("f", 12, "a", 0)), 2),
-        ((of_the_original(14), pod("f", 14, "a", 0)), 0),
-        ((of_the_original(28), pod("f", 12, "a", 0)), 14),
+        ((offering(of_the_original(node()), mem=14), pod("f", 12, "a", 0)), 2),
+        ((offering(of_the_original(node()), mem=14), pod("f", 14, "a", 0)), 0),
+        ((offering(of_the_original(node()), mem=28), pod("f", 12, "a", 0)), 14),
         ((node(), pod("f", 3, "a", 0), pod("g", 20, "a")), 5),
         ((node(), pod("f", 3, "a", 0), pod("g", 20, "a", 7)), 5),
     ],

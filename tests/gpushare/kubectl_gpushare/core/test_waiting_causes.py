@@ -1,4 +1,4 @@
-"""Promises of the kinds of waiting: each is named, on the nodes on which it is so, and no other."""
+"""Promises of the kinds of waiting: each is named, on the nodes on which it is so, and no other; and of a scheduler's answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from gpushare import wire
 from gpushare.kubectl_gpushare.core import waiting_kinds as kinds
 from gpushare.kubectl_gpushare.core.explanation import explain_pod
 from gpushare.kubectl_gpushare.core.scheduler_objects import Event
-from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject
+from gpushare.kubectl_gpushare.core.waiting_kinds import CARDS, answer_in
+from tests.gpushare.kubectl_gpushare.small_cluster import (
+    Object,
+    cluster,
+    event,
+    node,
+    of_the_original,
+    offering,
+    pod,
+    report,
+    subject,
+)
 
 AWAY = 'Post "http://127.0.0.1:12345/gpushare-scheduler/filter": dial tcp 127.0.0.1:12345: connect: connection refused'
 
@@ -28,21 +39,13 @@ def unoffered(item: Object, resource: str, *shown: str) -> Object:
     return item | {"status": item["status"] | dict.fromkeys(("allocatable", *shown), amounts)}
 
 
-def of_the_original(item: Object) -> Object:
-    """The node as the original's plugin leaves it: its cards are in no annotation."""
-    return item | {"metadata": item["metadata"] | {"annotations": {}}}
-
-
 FULL = (pod("f1", 12, "a", 0), pod("f2", 12, "a", 1))
 LINGERS = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"running": {}}}]}
 SMALL = (pod("f1", 2, "a", 0), pod("f2", 2, "a", 1))
 TAINTED = {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}
 
+# Of the kinds that e2e/explain brings about on a cluster only the variants.
 WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
-    "full": ({kinds.FULL}, pod(), (node(), pod("f1", 13, "a", 0), pod("f2", 13, "a", 1))),
-    "fragmented": ({kinds.FRAGMENTED, kinds.NO_PREEMPTION}, pod(priority=5), (node(), *FULL)),
-    "fragmented, of equal priority": ({kinds.FRAGMENTED}, pod(), (node(), *FULL)),
-    "unhealthy": ({kinds.UNHEALTHY}, pod(), (node("a", 14, unhealthy="lost"),)),
     "unhealthy, in slots mode": (
         {kinds.UNHEALTHY},
         pod(limits={"aliyun.com/gpu-slot": "1"}),
@@ -53,27 +56,16 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
         pod(),
         (node(unhealthy="lost"), pod("f", 12, "a", 0)),
     ),
-    "unhealthy and full": ({kinds.UNHEALTHY}, pod(), (node("a", 14, unhealthy="lost"), pod("f", 12, "a", 0))),
-    "no such model": ({kinds.NO_SUCH_CARD}, pod(wishes={"card-model": "A100"}), (node(),)),
-    "bad wish": ({kinds.BAD_WISH}, pod(wishes={"card-modle": "A100"}), (node(),)),
-    "slot missing": ({kinds.SLOT_MISSING}, pod(), (node("a", 15_079, slots=8),)),
     "no slot free": (
         {kinds.NO_SLOT},
         pod(limits={"aliyun.com/gpu-slot": "1"}),
         (node("a", 15_079, slots=1), pod("f", 4, "a", 0, limits={"aliyun.com/gpu-slot": "1"})),
-    ),
-    "same card full": (
-        {kinds.GROUP_FULL},
-        pod(wishes={"same-card": "g"}),
-        (node(), pod("f", 12, "a", 0, wishes={"same-card": "g"})),
     ),
     "same card elsewhere": (
         {kinds.GROUP_ELSEWHERE, kinds.GROUP_FULL},
         pod(wishes={"same-card": "g"}),
         (node(), node("b"), pod("f", 12, "a", 0, wishes={"same-card": "g"})),
     ),
-    "node selector": ({kinds.NODE_SELECTOR}, pod(nodeSelector={"zone": "x"}), (node(),)),
-    "taint": ({kinds.TAINT}, pod(), (node(spec=TAINTED),)),
     "cordoned": ({kinds.CORDONED}, pod(), (node(spec={"unschedulable": True}),)),
     "too small": ({kinds.TOO_SMALL}, pod(units=15), (node(),)),
     "cpu": ({kinds.RESOURCES}, pod(limits={"cpu": "9"}), (node(),)),
@@ -120,12 +112,6 @@ WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
             pod("h", 12, "a", 2) | {"status": LINGERS},
         ),
     ),
-    "unhealthy, as large as the pod": ({kinds.UNHEALTHY}, pod(units=14), (node("a", 14, unhealthy="lost"),)),
-    "the card of the group is unhealthy": (
-        {kinds.UNHEALTHY},
-        pod(wishes={"same-card": "g"}),
-        (node(unhealthy="lost"), pod("f", 2, "a", 1, wishes={"same-card": "g"})),
-    ),
     "no shared cards": ({kinds.NOT_SHARED}, pod(), ({"metadata": {"name": "n"}, "spec": {}},)),
     "no nodes are seen": (set(), pod(), ()),
     "gated": ({kinds.GATED}, pod(schedulingGates=[{"name": "g"}]), (node(),)),
@@ -145,8 +131,7 @@ def test_each_kind_of_waiting_is_named(case: str) -> None:
 
 def test_the_extender_is_away() -> None:
     """Its URL in the scheduler's words names it, in the condition or in the last event."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": AWAY}
-    by_condition = causes(pod(conditions=[condition]), node())
+    by_condition = causes(pod(conditions=report(AWAY, "SchedulerError")), node())
     old, new = (
         event("FailedScheduling", "0/1 nodes", when="2026-01-01T00:00:00Z"),
         event("FailedScheduling", AWAY, when="2026-01-01T00:00:00.5Z"),
@@ -156,11 +141,6 @@ def test_the_extender_is_away() -> None:
     assert by_condition[kinds.EXTENDER_AWAY]["message"] == by_event[kinds.EXTENDER_AWAY]["message"] == AWAY
     assert set(by_condition) == set(by_event) == {kinds.EXTENDER_AWAY}
     assert kinds.EXTENDER_AWAY not in causes(pod(conditions=[]), node(), events=(old,))
-
-
-def report(text: str, reason: str = "Unschedulable") -> list[Object]:
-    """The condition of a pod with a scheduler's last answer."""
-    return [{"type": "PodScheduled", "status": "False", "reason": reason, "message": text}]
 
 
 APART = "node(s) didn't match pod anti-affinity rules"
@@ -276,9 +256,7 @@ def test_an_unhealthy_card_is_named_with_its_reason() -> None:
 def test_an_unhealthy_card_that_is_full_is_not_named() -> None:
     """Well again, it would not hold the pod; a card of the original's plugin has no reason."""
     full = causes(pod(), node("a", 14, unhealthy="lost"), pod("f", 12, "a", 0))
-    plain = node("a", 14)
-    del plain["metadata"]["annotations"]
-    declared = causes(pod(), plain, unhealthy={"unhealthy-gpu-a": "0"})
+    declared = causes(pod(), of_the_original(node("a", 14)), unhealthy={"unhealthy-gpu-a": "0"})
 
     assert full[kinds.UNHEALTHY]["message"] == wire.REASON_ALL_CARDS_UNHEALTHY
     assert declared[kinds.UNHEALTHY]["message"] == "node a: card 0: declared unhealthy"
@@ -330,12 +308,6 @@ def test_a_node_of_a_newer_plugin_is_no_unhealthy_one() -> None:
 
     assert set(found) == {kinds.OTHER}
     assert found[kinds.OTHER]["message"] == wire.REASON_NEWER_CARDS
-
-
-def offering(item: Object, **amounts: int) -> Object:
-    """The node with other allocatable amounts of our resources."""
-    ours = {f"aliyun.com/gpu-{name}": str(amount) for name, amount in amounts.items()}
-    return item | {"status": item["status"] | {"allocatable": item["status"]["allocatable"] | ours}}
 
 
 SLOT = {"aliyun.com/gpu-slot": "1"}
@@ -441,3 +413,118 @@ def test_a_slot_alone_is_named_as_such() -> None:
     assert [{*one} for one in found] == [{kinds.SLOT_MISSING}, {kinds.SLOT_MISSING}, {kinds.HAS_ROOM}]
     assert "aliyun.com/gpu-slot alone" in found[0][kinds.SLOT_MISSING]["means"]
     assert {*causes(alone | {"spec": alone["spec"] | {"nodeName": "a"}}, node())} == {kinds.SLOT_MISSING}
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "reasons"),
+    [
+        ("", 0, []),
+        ("0/3 nodes are available", 3, []),
+        (
+            "0/3 nodes are available: 1 node(s) had untolerated taint {a.b/c: d}, 2 Insufficient cpu. preemption: 0/3 nodes are "
+            "available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.",
+            3,
+            [("node(s) had untolerated taint {a.b/c: d}", 1), ("Insufficient cpu", 2)],
+        ),
+        (
+            "pod has unbound immediate PersistentVolumeClaims",
+            0,
+            [("pod has unbound immediate PersistentVolumeClaims", None)],
+        ),
+        (
+            '0/2 nodes are available: persistentvolumeclaim "x" not found. preemption: 0/2 nodes are available: 2 x',
+            2,
+            [('persistentvolumeclaim "x" not found', None)],
+        ),
+        (
+            "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available",
+            1,
+            [("cannot allocate all claims", 1)],
+        ),
+        ("(combined from similar events): 0/1 nodes are available: 1 Too many pods.", 1, [("Too many pods", 1)]),
+        (
+            "0/3 nodes are available: 3 a, b and c, 1 two words, but, 2commas.",
+            3,
+            [("a, b and c", 3), ("two words, but, 2commas", 1)],
+        ),
+        ("0/3 nodes are available: 1 x, y.\n", 3, [("x, y", 1)]),
+        ("0/3 nodes are available: pod has unbound x. not found", 3, [("pod has unbound x", None)]),
+    ],
+)
+def test_reasons_have_their_nodes(text: str, nodes: int, reasons: list[tuple[str, int | None]]) -> None:
+    """In kube-scheduler's grammar; any other text is a reason about the pod."""
+    answer = answer_in(text)
+
+    assert (answer.nodes, [tuple(one) for one in answer.reasons]) == (nodes, reasons)
+
+
+def test_nodes_without_a_reason_were_not_looked_at() -> None:
+    """None, if a reason is about the pod or several are about one node."""
+    texts = ("0/9 nodes are available: 2 a.", "0/1 nodes are available: 1 a, 1 b.", "0/9 nodes are available: gone.")
+
+    assert [answer_in(text).unnamed for text in texts] == [7, 0, 0]
+
+
+KINDS = {
+    CARDS: ["Insufficient aliyun.com/gpu-mem", "Insufficient aliyun.com/gpu-slot", wire.REASON_NO_CARD_FITS],
+    kinds.RESOURCES: [
+        "Insufficient nvidia.com/gpu",
+        "Insufficient hugepages-2Mi",
+        "Insufficient ephemeral-storage",
+        "Too many pods",
+    ],
+    kinds.CORDONED: ["node(s) were unschedulable"],
+    kinds.NODE_STATE: [
+        "node(s) had untolerated taint {node.kubernetes.io/not-ready: }",
+        "node(s) had untolerated taint {node.cloudprovider.kubernetes.io/uninitialized: true}",
+    ],
+    kinds.TAINT: [
+        "node(s) had untolerated taint(s)",
+        "node(s) had untolerated taint {gpu: x}",
+        "node(s) had taints that the pod didn't tolerate",
+    ],
+    kinds.NODE_SELECTOR: [
+        "node(s) didn't match Pod's node affinity/selector",
+        "node(s) didn't satisfy plugin(s) [NodeAffinity] simultaneously",
+        "node(s) didn't match the requested node name",
+        "node(s) didn't match scheduler-enforced node affinity",
+    ],
+    kinds.ANTI_AFFINITY: [
+        "node(s) didn't match pod anti-affinity rules",
+        "node(s) didn't satisfy existing pods anti-affinity rules",
+    ],
+    kinds.POD_AFFINITY: ["node(s) didn't match pod affinity rules"],
+    kinds.SPREAD: ["node(s) didn't match pod topology spread constraints (missing required label)"],
+    kinds.HOST_PORT: ["node(s) didn't have free ports for the requested pod ports"],
+    kinds.VOLUMES: [
+        'persistentvolumeclaim "x" not found',
+        "pod has unbound immediate PersistentVolumeClaims",
+        "node(s) had volume node affinity conflict",
+        "node(s) didn't match PersistentVolume's node affinity",
+        "node(s) had no available volume zone",
+        "node(s) exceed max volume count",
+        "node(s) did not have enough free storage",
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+        "node(s) had no available disk",
+        "ebs.csi.aws.com CSI driver is not installed on the node",
+        'looking up PVC team/x: persistentvolumeclaims "x" not found',
+    ],
+    kinds.CLAIMS: [
+        "cannot allocate all claims",
+        'pod "team/p": ResourceClaim not created yet',
+        'resourceclaim "x" is being deleted',
+    ],
+    kinds.SCHEDULER: [
+        "waiting for minCount pods from a gang to appear in scheduling queue",
+        "optimistic locking failed",
+    ],
+    kinds.GATED: ["waiting for scheduling gates: [a b]"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reason_has_its_kind(kind: str) -> None:
+    """By the words of Kubernetes 1.19 to 1.36; one that is not known is the scheduler's own."""
+    found = {text: answer_in(f"0/1 nodes are available: 1 {text}.").reasons[0].kind for text in KINDS[kind]}
+
+    assert found == dict.fromkeys(KINDS[kind], kind)

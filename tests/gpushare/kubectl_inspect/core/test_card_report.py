@@ -1,4 +1,4 @@
-"""Promises of the report: the place at which each pod is counted."""
+"""Promises of the report: the place at which each pod is counted; and of ``--check``, which has a line for each fault."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gpushare.kubectl_inspect.core import card_report
-from gpushare.kubectl_inspect.core.card_report import NodeReport
+from gpushare.kubectl_inspect.core.card_report import NodeReport, bound_pod, findings, nodes_of_pods, report
 from gpushare.manifests import Node, ObjectMeta, Pod
 
 
@@ -66,36 +66,24 @@ def on(index: str) -> dict[str, str]:
     return {"ALIYUN_COM_GPU_MEM_IDX": index}
 
 
-@pytest.mark.parametrize("count", [1, 2])
-def test_a_lost_or_unhealthy_card_is_reported(count: int) -> None:
-    """One warning for each, with its reason; the card keeps its size in the table."""
-    unhealthy = dict(enumerate(("lost", "")[:count]))
-    ((report,), problems) = build([node(annotations=cards(14, 14, unhealthy=unhealthy))], [])
+def test_a_lost_or_unhealthy_card_is_reported() -> None:
+    """One warning for each, with its reason; the card keeps its size in the table, in which a node without units is not."""
+    ((report,), problems) = build([node(annotations=cards(14, 14, unhealthy={0: "lost", 1: ""}))], [])
+    empty = node(units="0", count="1", annotations=cards(0, unhealthy={0: "lost"}))
+    lost = "node n: card 0 (T4, GPU-0) gets no pods: lost"
 
     assert [device.total for device in report.info.devices] == [14, 14]
-    expected = ["card 0 (T4, GPU-0) gets no pods: lost", "card 1 (T4, GPU-1) gets no pods: it is unhealthy"]
-    assert problems == tuple(f"node n: {text}" for text in expected[:count])
-
-
-def test_an_unhealthy_card_of_a_node_without_units_is_reported() -> None:
-    """The node is in no table, because no card of it has a unit to share."""
-    asked = node(units="0", count="1", annotations=cards(0, unhealthy={0: "lost"}))
-
-    assert build([asked], []) == ((), ("node n: card 0 (T4, GPU-0) gets no pods: lost",))
+    assert problems == (lost, "node n: card 1 (T4, GPU-1) gets no pods: it is unhealthy")
+    assert build([empty], []) == ((), (lost,))
 
 
 @pytest.mark.parametrize(
     ("annotations", "pending", "used", "warnings"),
     [
-        pytest.param(None, 3, [0, 0], [], id="none"),
-        pytest.param(on("2"), 3, [0, 0], ["card 2"], id="too-high"),
-        pytest.param(on("99999999999999999999"), 3, [0, 0], ["IDX"], id="no-integer"),
-        pytest.param(on("-1"), 3, [0, 0], ["IDX"], id="negative"),
-        pytest.param(on("x"), 3, [0, 0], ["IDX"], id="no-number"),
-        pytest.param({"scheduler.framework.gpushare.allocation": "{"}, 3, [0, 0], ["allocation"], id="no-json"),
-        pytest.param(
-            {"scheduler.framework.gpushare.allocation": '{"0":{"1":2,"7":1}}'}, 1, [0, 2], ["card 7"], id="one-of-two"
-        ),
+        (None, 3, [0, 0], []),
+        (on("2"), 3, [0, 0], ["card 2"]),
+        (on("x"), 3, [0, 0], ["IDX"]),
+        ({"scheduler.framework.gpushare.allocation": '{"0":{"1":2,"7":1}}'}, 1, [0, 2], ["card 7"]),
     ],
 )
 def test_units_without_a_card_of_the_node_are_pending(
@@ -166,21 +154,16 @@ def test_an_annotation_that_cannot_be_read_is_reported() -> None:
 
 
 def test_what_does_not_hold_memory_is_not_counted() -> None:
-    """Ended pods, pods that asked for nothing, pods that are bound nowhere or elsewhere."""
+    """Ended pods, pods that asked for nothing, or are bound elsewhere; the phase alone does not free a running container."""
     report = one(
         pod("done", "4", on("0"), status={"phase": "Succeeded"}),
         pod("none", "0", on("0")),
         pod("waiting", "4", node=None),
         pod("elsewhere", "4", on("0"), node="other"),
     )
-
-    assert (report.used, report.info.bookings) == (0, ())
-
-
-def test_evicted_pod_with_a_running_container_holds_its_memory() -> None:
-    """The phase alone does not free it."""
     running = [{"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]
 
+    assert (report.used, report.info.bookings) == (0, ())
     assert one(pod("p", "4", on("1"), status={"phase": "Failed", "containerStatuses": running})).used == 4
 
 
@@ -239,25 +222,72 @@ def test_guessed_units_stay_as_the_original_shows_them() -> None:
     assert [(one.unit, one.total) for one in reports] == [("GiB", 28), ("MiB", 30000)]
 
 
-def test_a_forged_count_makes_no_columns() -> None:
-    """The table has a column for each card: three million of them would not be a table."""
-    ((report,), problems) = build([node(units="3000000", count="3000000")], [])
-
-    assert report.info.devices == ()
-    assert problems == ("node n gets no pods: the number of GPUs of a node is limited to 128 GPUs",)
+# When the pods below were given their cards.
+SECONDS = 1_790_000_000
+ASSUMED = {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": f"{SECONDS}000000000"}
 
 
-def test_a_later_annotation_shows_what_is_known() -> None:
-    """The indices and sizes are there, with a warning."""
-    later = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(20, 8).items()}
-    ((report,), problems) = build([node(units="28", annotations=later)], [pod("p", "3", on("1"))])
-
-    assert [(device.index, device.used, device.total) for device in report.info.devices] == [(0, 0, 20), (1, 3, 8)]
-    assert problems == ("node n gets no pods: the node's GPUs are described by a newer version of gpushare",)
+def found(one: Node, *pods: Pod, later: float = 0) -> list[str]:
+    """The findings on a node, so many seconds after its pods were given their cards."""
+    bound = [each for each in map(bound_pod, pods) if each is not None]
+    reports, problems = report([one], bound)
+    return findings([one], bound, reports, problems, SECONDS + later, 300.0)
 
 
-def test_a_pod_of_a_former_unit_is_shown_in_the_present_one() -> None:
-    """Fourteen GiB on a card that counts in MiB now are 14336 of its units."""
-    report = one(pod("a", "14", on("0") | {"ALIYUN_COM_GPU_MEM_DEV": "15"}), units="30720")
+DESCRIBED, ONE_SLOT = node(annotations=cards(14, 14)), node(annotations=cards(14, 14, slots=1))
+NEW = pod("b", "14", on("1") | ASSUMED, status={"phase": "Pending"})
+# A node of the original's plugin has nothing else to show an unhealthy card by; no card is over-booked by that.
+OFFERS_LESS = node(units="30", allocatable={"aliyun.com/gpu-mem": "15", "aliyun.com/gpu-count": "2"})
+OFFERED = "node n: its kubelet offers 15 of 30 units, as if a card was unhealthy, and all its pods count: the next one gets at most"
 
-    assert ([device.used for device in report.info.devices], report.used) == ([14336, 0], 14336)
+
+@pytest.mark.parametrize(
+    ("one", "pods", "later", "lines"),
+    [
+        # Neither cards that are full nor pods that have just come, nor one that has started, however long ago.
+        (DESCRIBED, [pod("a", "14", on("0")), NEW], 300, []),
+        (DESCRIBED, [pod("a", "3", on("0") | ASSUMED)], 301, []),
+        (ONE_SLOT, [pod("a", "1", on("0"))], 0, []),
+        (DESCRIBED, [NEW], 301, ["pod default/b: it has a card of node n for 301 s and has not started"]),
+        (DESCRIBED, [pod("a", "15", on("0"))], 0, ["node n: card 0 is over-booked: 15 of 14 units"]),
+        (
+            ONE_SLOT,
+            [pod("a", "1", on("0")), pod("b", "1", on("0"))],
+            0,
+            ["node n: card 0 is over-booked: 2 of 1 slots"],
+        ),
+        # Annotations that do not agree: those of a pod without a card, and of a node with another capacity.
+        (DESCRIBED, [pod("a", "3")], 0, ["node n: 3 units of its pods are on none of its cards"]),
+        (
+            node(annotations=cards(80, 24)),
+            [],
+            0,
+            ["node n: its cards annotation does not agree with its capacity"],
+        ),
+        # An annotation of a newer plugin is a problem already.
+        (
+            node(annotations={name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}),
+            [],
+            0,
+            ["node n gets no pods: the node's GPUs are described by a newer version of gpushare"],
+        ),
+        (OFFERS_LESS, [pod("a", "12", on("0"))], 0, [f"{OFFERED} 3"]),
+        (OFFERS_LESS, [pod("a", "16", on("0"))], 0, ["node n: card 0 is over-booked: 16 of 15 units", f"{OFFERED} 0"]),
+    ],
+)
+def test_each_fault_has_its_line(one: Node, pods: list[Pod], later: float, lines: list[str]) -> None:
+    """So many seconds after the pods were given their cards."""
+    assert found(one, *pods, later=later) == lines
+
+
+def test_nodes_that_may_not_be_seen_are_known_by_their_pods() -> None:
+    """Each has the cards that its pods have, as large as they were at the bind."""
+    sized: dict[str, Any] = {"ALIYUN_COM_GPU_MEM_DEV": "80"}
+    pods = [pod("a", "3", on("2") | sized), pod("b", "4", on("2")), pod("c", "5", on("0")), pod("d", "6")]
+    bound = [each for each in map(bound_pod, pods) if each is not None]
+    reports, problems = report(nodes_of_pods(bound), bound)
+
+    assert [(card.index, card.used, card.total) for card in reports[0].info.devices] == [(0, 5, 5), (2, 7, 80)]
+    assert (reports[0].info.unplaced, problems) == (6, ())
+    assert (reports[0].unit, reports[0].is_published) == ("GiB", True)
+    assert {(card.model, card.uuid) for card in reports[0].info.devices} == {("", "")}

@@ -5,11 +5,9 @@ from __future__ import annotations
 import textwrap
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpushare.kubectl_inspect.core.card_report import NodeReport
-from gpushare.kubectl_inspect.core.report_text import align, details, summary
+from gpushare.kubectl_inspect.core.report_text import details, summary
 from gpushare.model.node import Booking, Device, lay_out
 
 
@@ -107,20 +105,3 @@ def test_the_unit_is_the_first_nodes_that_has_cards() -> None:
     nodes = [node("a", {}), node("b", {0: 14}, unit="256MiB"), node("c", {0: 8}, unit="MiB")]
 
     assert summary(nodes).splitlines()[0].endswith("GPU Memory(256MiB)")
-
-
-_CELLS = st.lists(st.text(alphabet="ab ", max_size=4), min_size=1, max_size=5)
-
-
-@given(st.lists(_CELLS, max_size=6))
-def test_align_adds_blanks_and_nothing_else(rows: list[list[str]]) -> None:
-    """A line for a line, with what stood in its cells; what follows the last tab is left as it is."""
-    lines = align("\t".join(cells) for cells in rows).split("\n")
-
-    assert [line.replace(" ", "") for line in lines] == [*("".join(cells).replace(" ", "") for cells in rows), ""]
-    assert all(line.endswith(cells[-1]) for cells, line in zip(rows, lines, strict=False))
-
-
-def test_a_line_without_the_cell_ends_the_column() -> None:
-    """Widths above and below it are independent."""
-    assert align(["a\tx", "", "bbbb\ty"]) == "a  x\n\nbbbb  y\n"

@@ -2,15 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import msgspec
 import pytest
 
 from gpushare.manifests import Node, Pod
 from gpushare.model.quantity import MemoryUnit
-from gpushare.setup.core.fleet import fleet_of
-from gpushare.setup.core.migration import Course, bound_last, faults_of, is_gpushares, picture, steps
-from tests.gpushare.setup.core.fleets import node, on_several, pod
+from gpushare.setup.core.migration import (
+    Course,
+    Plugin,
+    bound_last,
+    faults_of,
+    fleet_of,
+    is_gpushares,
+    picture,
+    steps,
+)
+
+
+def node(
+    name: str = "n", total: object = "28", count: object = "2", *, cards: Sequence[int] = (), **described: Any
+) -> Node:
+    """A labelled node; with ``cards`` their sizes are described, with more of that annotation in ``described``."""
+    annotations = {}
+    if cards:
+        facts = [
+            {"index": at, "uuid": f"GPU-{at}", "model": "T4", "mib": 1, "units": one} for at, one in enumerate(cards)
+        ]
+        document = {"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": facts} | described
+        annotations = {"aliyun.com/gpushare-cards": json.dumps(document)}
+    amounts = {"aliyun.com/gpu-mem": total, "aliyun.com/gpu-count": count}
+    metadata = {"name": name, "annotations": annotations, "labels": {"gpushare": "true"}}
+    return msgspec.convert({"metadata": metadata, "status": {"capacity": amounts}}, Node)
+
+
+def pod(
+    name: str = "p",
+    units: object = "3",
+    card: str | None = "0",
+    *,
+    size: str = "14",
+    on: str = "n",
+    init: str = "",
+    phase: str = "Running",
+    **annotations: str,
+) -> Pod:
+    """A pod on a node, bound by the original's extender; with its annotations in ``annotations``, by their last words."""
+    written: dict[str, str] = {} if card is None else {"IDX": card, "DEV": size, "POD": str(units), "ASSIGNED": "true"}
+    texts = {f"ALIYUN_COM_GPU_MEM_{key}": text for key, text in (written | annotations).items()}
+    spec: dict[str, Any] = {"nodeName": on, "containers": [_container("c", units)]}
+    if init:
+        spec["initContainers"] = [_container("i", init)]
+    metadata = {"name": name, "namespace": "d", "uid": name, "annotations": texts}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": {"phase": phase}}, Pod)
+
+
+def on_several(cards: Mapping[str, int]) -> Pod:
+    """A pod that is split over cards."""
+    units = sum(cards.values())
+    found = pod(units=str(units), card=None, EXTENDER="gpushare/1")
+    assert found.metadata.annotations is not None
+    found.metadata.annotations["scheduler.framework.gpushare.allocation"] = json.dumps({"0": cards})
+    return found
+
+
+def _container(name: str, units: object) -> dict[str, Any]:
+    return {"name": name, "resources": {"limits": {"aliyun.com/gpu-mem": units}}}
+
 
 THERE, BACK = Course(MemoryUnit(1024)), Course(MemoryUnit(1024), is_back=True)
 OURS = node(cards=[14, 14])
@@ -33,6 +94,44 @@ DELETE = "kubectl -n kube-system delete pod --selector name=gpushare-device-plug
 NEXT = "    # the node has changed, and nothing is in the way"
 
 
+@pytest.mark.parametrize(
+    ("seen", "plugin", "unit", "average", "sizes"),
+    [
+        (node(), Plugin.ORIGINAL, 1024, 14, (14, 14)),
+        (node(total="30k"), Plugin.ORIGINAL, 1, 15000, (15000, 15000)),
+        (node(total="25", cards=[14, 11]), Plugin.OURS, 1024, 12, (14, 11)),
+        (node(total="25", cards=[14, 11], unit="256MiB"), Plugin.OURS, 256, 12, (14, 11)),
+        # Left behind by a plugin of ours: it does not agree with the capacity.
+        (node(total="28", cards=[14, 11]), Plugin.ORIGINAL, 1024, 14, (14, 14)),
+        (node(total="0"), Plugin.NONE, 0, 0, ()),
+        (node(total="0", count="1", cards=[0]), Plugin.NONE, 0, 0, ()),
+        (node(count="0"), Plugin.NONE, 0, 0, ()),
+    ],
+)
+def test_a_nodes_plugin_shows_in_what_it_publishes(
+    seen: Node, plugin: Plugin, unit: int, average: int, sizes: tuple[int, ...]
+) -> None:
+    """The original's publishes total and count, ours describes each card; one that offers nothing is not there."""
+    (found,) = fleet_of([seen], [])
+
+    assert (found.plugin, found.unit, found.average, found.sizes) == (plugin, unit, average, sizes)
+
+
+def test_nodes_without_a_part_in_it_are_left_out() -> None:
+    """A node without card memory, label and pods is none of the fleet; nodes and pods come by name."""
+    plain = msgspec.convert({"metadata": {"name": "plain"}, "status": {}}, Node)
+    pods = [pod("z"), pod("a"), pod("cpu", "0", None), pod("gone", phase="Failed"), pod("there", on="plain")]
+    unbound = pod("unbound", on="")
+
+    fleet = fleet_of([plain, node("z"), node()], [*pods, unbound])
+    assert [(one.name, [pod.name for pod in one.holders]) for one in fleet] == [
+        ("n", ["d/a", "d/z"]),
+        ("plain", ["d/there"]),
+        ("z", []),
+    ]
+    assert fleet_of([plain], []) == ()
+
+
 @pytest.mark.parametrize(("course", "nodes"), [(THERE, [node()]), (BACK, [OURS]), (THERE, [OURS]), (BACK, [node()])])
 @pytest.mark.parametrize("extender", [True, False, None])
 def test_good_pods_are_not_in_the_way(course: Course, nodes: list[Node], extender: bool | None) -> None:
@@ -49,6 +148,7 @@ def test_good_pods_are_not_in_the_way(course: Course, nodes: list[Node], extende
         (THERE, UNEQUAL, [pod("a", "12", "1")], "card 1: 12 units are booked, and it has 11 (d/a 12)", ROOM),
         (THERE, node(), [pod(card="2")], "pod d/p names card 2, and node n has the cards 0, 1", REPLACE),
         (THERE, node(), [pod(card=None)], "pod d/p holds 3 units of node n and names no card", REPLACE),
+        (THERE, node(), [pod(units="1.5")], "names no card: '1.5' is not a whole, non-negative number of units", REPLACE),
         (THERE, node(), [pod(card="x")], f"names no card: annotation ALIYUN_COM_GPU_MEM_IDX is 'x'{NO_NUMBER}", REPLACE),
         (THERE, node(), [pod(size="15k")], f"annotation ALIYUN_COM_GPU_MEM_DEV is '15k'{NO_NUMBER}", REPLACE),
         (THERE, node(total="30k"), [pod(size="15000")], COUNTS.format("MiB"), DRAIN.format("", "MiB")),

@@ -11,7 +11,7 @@ import yaml
 
 from gpushare.setup.core import scheduler_files
 from gpushare.setup.core.faults import Fault, SetupRefusedError
-from gpushare.setup.core.scheduler_files import Tls, file_faults, is_written_here, reads_policy_only, scheduler_file
+from gpushare.setup.core.scheduler_files import Tls, file_faults, is_written_here, scheduler_file
 
 DEPLOY = Path(__file__).parents[4] / "clusters" / "deploy"
 # Release → versions of KubeSchedulerConfiguration that its kube-scheduler serves, as the tags v0.19.0 to v0.36.0 have them.
@@ -23,10 +23,11 @@ SERVED = {
     28: "v1 v1beta3",
     **dict.fromkeys(range(29, 37), "v1"),
 }
-KEYS = {
-    "urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb", "enableHTTPS", "tlsConfig", "httpTimeout",
+# In the order of the file, which a person reads.
+KEYS = (
+    "urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb", "weight", "enableHTTPS", "tlsConfig", "httpTimeout",
     "nodeCacheCapable", "managedResources", "ignorable",
-}  # fmt: skip
+)  # fmt: skip
 TLS = Tls("/etc/kubernetes/gpushare/ca.crt", "/etc/kubernetes/gpushare/tls.crt", "/etc/kubernetes/gpushare/tls.key")
 
 
@@ -38,7 +39,7 @@ def test_each_release_gets_a_version_that_it_serves(minor: int) -> None:
 
     if minor < 19:
         assert (document["kind"], document["apiVersion"]) == ("Policy", "v1")
-        assert set(extender) == KEYS - {"enableHTTPS"} | {"enableHttps"}
+        assert tuple(extender) == tuple(key.replace("HTTPS", "Https") for key in KEYS)
         assert extender["httpTimeout"] == 10 * 10**9
         assert set(document) == {"kind", "apiVersion", "extenders"}
     else:
@@ -46,56 +47,14 @@ def test_each_release_gets_a_version_that_it_serves(minor: int) -> None:
         assert (document["kind"], group) == ("KubeSchedulerConfiguration", "kubescheduler.config.k8s.io")
         assert version in SERVED[minor].split()
         assert {*scheduler_files.versions_read(minor)} == set(SERVED[minor].split())
-        assert set(extender) == KEYS
+        assert tuple(extender) == KEYS
         assert extender["httpTimeout"] == "10s"
+        assert scheduler_file(minor).startswith(
+            f"# Of kube-scheduler of Kubernetes 1.{minor}, which reads it at its start; "
+        )
+    assert extender["tlsConfig"] == {"caFile": TLS.ca, "certFile": TLS.certificate, "keyFile": TLS.key}
     assert is_written_here(document)
     assert file_faults(document, minor, scheduler_file(minor, tls=TLS)) == []
-
-
-CONFIGURATION = """\
-# Of kube-scheduler of Kubernetes 1.30, which reads it at its start; written by gpushare-setup.
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-clientConnection:
-  kubeconfig: /etc/kubernetes/scheduler.conf
-leaderElection:
-  leaderElect: true
-profiles:
-- schedulerName: default-scheduler
-extenders:
-- urlPrefix: http://127.0.0.1:12345/gpushare-scheduler
-  filterVerb: filter
-  prioritizeVerb: prioritize
-  preemptVerb: preempt
-  bindVerb: bind
-  weight: 1
-  enableHTTPS: true
-  tlsConfig:
-    caFile: /etc/kubernetes/gpushare/ca.crt
-    certFile: /etc/kubernetes/gpushare/tls.crt
-    keyFile: /etc/kubernetes/gpushare/tls.key
-  httpTimeout: 10s
-  nodeCacheCapable: true
-  managedResources:
-  - name: aliyun.com/gpu-mem
-    ignoredByScheduler: false
-  ignorable: false
-"""
-
-
-def test_the_file_is_this_to_the_byte() -> None:
-    """A person reads the file, so its fields stay in this order."""
-    assert scheduler_file(30, tls=TLS) == CONFIGURATION
-
-
-@pytest.mark.parametrize(("minor", "kind"), [(17, "Policy"), (20, "Policy"), (22, "Policy")])
-def test_a_policy_is_written_on_wish_up_to_1_22(minor: int, kind: str) -> None:
-    """A site that stays with its Policy gets one, as JSON, while its release reads it."""
-    assert json.loads(scheduler_file(minor, policy=True))["kind"] == kind
-    with pytest.raises(
-        SetupRefusedError, match=r"1\.23 reads no Policy: 1.23 removed it\n  fix: leave the Policy out$"
-    ):
-        scheduler_file(23, policy=True)
 
 
 @pytest.mark.parametrize("minor", [16, 37])
@@ -130,12 +89,15 @@ def test_the_policy_beside_the_manifests_is_the_same() -> None:
     assert text == f"{json.dumps(json.loads(text), indent=2)}\n"
 
 
-def test_only_the_verbs_of_the_extender_are_named() -> None:
+def test_a_file_of_fewer_verbs_was_written_here() -> None:
     """An extender that only filters and binds, as the original's, is asked for nothing else."""
-    (extender,) = yaml.safe_load(scheduler_file(30, verbs=("filter", "bind")))["extenders"]
+    document = yaml.safe_load(scheduler_file(30))
+    (extender,) = document["extenders"]
+    del extender["prioritizeVerb"], extender["preemptVerb"]
+    assert not is_written_here(document), "weight is that of prioritize"
+    del extender["weight"]
 
-    assert [key for key in extender if key.endswith("Verb")] == ["filterVerb", "bindVerb"]
-    assert "weight" not in extender
+    assert is_written_here(document)
 
 
 @pytest.mark.parametrize(
@@ -155,11 +117,19 @@ def edited(minor: int, **changes: Any) -> dict[str, Any]:
 
 
 OTHER = {"urlPrefix": "http://127.0.0.1:9/other", "bindVerb": "bind"}
+URL = scheduler_files.EXTENDER_URL
+DEFAULTS = edited(30, urlPrefix=URL)
+for key in ("enableHTTPS", "ignorable", "httpTimeout", "weight"):
+    del DEFAULTS["extenders"][0][key]
 
 
 @pytest.mark.parametrize(
     ("document", "minor", "what"),
     [
+        # A person's own time-out and weight, and a version that the release still reads, stay; what is not there has its default.
+        (edited(23, httpTimeout="1m", weight=10), 28, None),
+        (DEFAULTS, 30, None),
+        (edited(30, urlPrefix=f"{URL}/"), 30, f"urlPrefix of the extender is '{URL}/', and not '{URL}'"),
         ("text", 30, "no document of kube-scheduler"),
         (
             {"kind": "Policy"},
@@ -173,11 +143,7 @@ OTHER = {"urlPrefix": "http://127.0.0.1:9/other", "bindVerb": "bind"}
             "kubescheduler.config.k8s.io/v1beta3",
         ),
         (edited(30, urlPrefix="http://127.0.0.1/other"), 30, "gpushare's extender is there 0 times, and not once"),
-        (
-            edited(30, enableHttps=False),
-            30,
-            "unknown field 'enableHttps' of the extender, which stops kube-scheduler",
-        ),
+        (edited(30, enableHttps=False), 30, "unknown field 'enableHttps' of the extender, which stops kube-scheduler"),
         (edited(30, ignorable=True), 30, "ignorable of the extender is True, and not False"),
         (edited(17, httpTimeout="10s"), 17, "httpTimeout of the extender is '10s', and no number of nanoseconds"),
         (edited(30, httpTimeout=10), 30, "httpTimeout of the extender is 10, and no text such as 10s"),
@@ -193,35 +159,9 @@ OTHER = {"urlPrefix": "http://127.0.0.1:9/other", "bindVerb": "bind"}
         ),
     ],
 )
-def test_each_fault_of_a_file_is_named(document: Any, minor: int, what: str) -> None:
+def test_each_fault_of_a_file_is_named(document: Any, minor: int, what: str | None) -> None:
     """A file with one fault has one line that names it."""
-    assert file_faults(document, minor, scheduler_file(minor)) == [what]
-
-
-def test_an_older_version_that_is_still_read_is_no_fault() -> None:
-    """A person's own time-out and weight, and a version that the release still reads, stay."""
-    document = edited(23, httpTimeout="1m", weight=10)
-
-    assert file_faults(document, 28, scheduler_file(28)) == []
-
-
-def test_fields_that_are_not_there_have_their_defaults() -> None:
-    """False, and a time-out of five seconds; a prefix may end with a slash."""
-    document = edited(30, urlPrefix=scheduler_files.EXTENDER_URL)
-    for name in ("enableHTTPS", "ignorable", "httpTimeout", "weight"):
-        del document["extenders"][0][name]
-    slashed = edited(30, urlPrefix=f"{scheduler_files.EXTENDER_URL}/")
-
-    assert file_faults(document, 30, scheduler_file(30)) == []
-    assert file_faults(slashed, 30, scheduler_file(30)) == [
-        f"urlPrefix of the extender is '{scheduler_files.EXTENDER_URL}/', and not '{scheduler_files.EXTENDER_URL}'"
-    ]
-
-
-def test_only_old_releases_read_nothing_but_a_policy() -> None:
-    """KubeSchedulerConfiguration has extenders since 1.19."""
-    assert reads_policy_only(18)
-    assert not reads_policy_only(19)
+    assert file_faults(document, minor, scheduler_file(minor)) == ([] if what is None else [what])
 
 
 def test_only_gpushares_entry_gets_the_originals_form() -> None:

@@ -25,19 +25,8 @@ OUR_ARG = f"kube-scheduler-arg: [config={K3S_FILE}]\n"
 
 def unit(*lines: str, start: str = "/usr/local/bin/k3s server") -> str:
     """A unit with a command and more of the section Service."""
-    return "\n".join(
-        [
-            "[Unit]",
-            "ExecStart=/no",
-            "[Service]",
-            "Type=notify",
-            *lines,
-            f"ExecStart={start}" if start else "",
-            "[Install]",
-            "a=b",
-            "",
-        ]
-    )
+    rest = "".join(f"{line}\n" for line in lines)
+    return f"[Unit]\nExecStart=/no\n[Service]\nType=notify\n{rest}ExecStart={start}\n[Install]\na=b\n"
 
 
 def started(words: str, *lines: str) -> dict[str, str]:
@@ -135,6 +124,10 @@ READ: dict[str, tuple[dict[str, str], str]] = {
         k3s(f"kube-scheduler-arg: [config={OWN}]\n") | {f"{K3S}.d/a.yaml": "kube-scheduler-arg+: [v=2]\n"},
         OWN,
     ),
+    "files that set other things": (
+        k3s() | {f"{K3S}.d/a.yaml": "node-label: [a=b]\n", f"{K3S}.d/b.yaml": ""},
+        K3S_FILE,
+    ),
     "an agent is no server": (
         k3s() | {"/etc/systemd/system/k3s-agent.service": unit(start=f"k3s agent {ARG} config=/no")},
         K3S_FILE,
@@ -231,47 +224,40 @@ def test_the_file_that_counts_is_found(name: str) -> None:
     assert {one: text for one, text in left.items() if text} == {one: text for one, text in files.items() if text}
 
 
-REFUSED: dict[str, tuple[Mapping[str, str], str, str]] = {
+# The files of a node, and with what it is refused: the beginnings of the fault and of what to do.
+REFUSED: dict[str, tuple[Mapping[str, str], str]] = {
     "the unit passes arguments": (
         started(f"{ARG} v=2"),
-        f"{UNIT}: sets kube-scheduler-arg, which wins over {K3S}",
-        f"move its list of kube-scheduler-arg to {K3S}",
+        f"{UNIT}: sets kube-scheduler-arg, which wins over {K3S} | move its list of kube-scheduler-arg to {K3S}",
     ),
     "the file of the unit is gone": (
         started(f"{ARG} config=/gone"),
-        f"{UNIT}: kube-scheduler has --config=/gone, which is not on this node",
-        "write that file",
+        f"{UNIT}: kube-scheduler has --config=/gone, which is not on this node | write that file",
     ),
     "two services": (
         started("") | {"/etc/init.d/k3s": OPENRC.format(ARG, OWN)},
-        "several services start a server of k3s",
-        "remove those",
+        "several services start a server of k3s | remove those",
     ),
-    "quotes of the unit": (started("'"), f"{UNIT}: ", "close the quotes there"),
+    "quotes of the unit": (started("'"), f"{UNIT}:  | close the quotes there"),
     "quotes of the script": (
         k3s() | {"/etc/init.d/k3s": 'command=k3s\ncommand_args="server \'a"\n'},
-        "/etc/init.d/k3s: command_args",
-        "close the quotes there",
+        "/etc/init.d/k3s: command_args | close the quotes there",
     ),
     "a file of the net": (
         started("-c https://c/x"),
-        f"{UNIT}: k3s reads its configuration from https://c/x",
-        "add kube-scheduler's file",
+        f"{UNIT}: k3s reads its configuration from https://c/x | add kube-scheduler's file",
     ),
     "no scheduler, by a flag": (
         started("--disable-scheduler"),
-        f"{UNIT}: disable-scheduler is set",
-        "run gpushare-setup on",
+        f"{UNIT}: disable-scheduler is set | run gpushare-setup on",
     ),
     "no scheduler, by the file": (
         k3s("disable-scheduler: true\n"),
-        f"{K3S}: disable-scheduler is set",
-        "run gpushare-setup on",
+        f"{K3S}: disable-scheduler is set | run gpushare-setup on",
     ),
     "k0s keeps it in the cluster": (
         k0s() | {"/etc/init.d/k0scontroller": 'command=k0s\ncommand_args="controller --enable-dynamic-config"\n'},
-        "k0s reads spec.scheduler from the cluster",
-        "kubectl edit clusterconfig",
+        "k0s reads spec.scheduler from the cluster | kubectl edit clusterconfig",
     ),
     "kops": (
         {
@@ -280,79 +266,64 @@ REFUSED: dict[str, tuple[Mapping[str, str], str, str]] = {
             ),
             OWN: FILE,
         },
-        f"{OWN}: it is changed by another program",
-        "kops writes it again from the cluster spec",
+        f"{OWN}: it is changed by another program | kops writes it again from the cluster spec",
     ),
     "another scheduler": (
         {MANIFEST: pod("[/scheduler, --name, kube-scheduler]")},
-        f"{MANIFEST}: it runs /scheduler",
-        "configure that",
+        f"{MANIFEST}: it runs /scheduler | configure that",
     ),
     "the image's own program": (
         {MANIFEST: pod("null", "[--v=2]")},
-        f"{MANIFEST}: it runs what the image registry.k8s.io/",
-        "configure",
+        f"{MANIFEST}: it runs what the image registry.k8s.io/ | configure",
     ),
     "a shell's other program": (
         {MANIFEST: pod('[sh, -ec, "sleep 1\\n/other; true"]')},
-        f"{MANIFEST}: it runs sh",
-        "configure that",
+        f"{MANIFEST}: it runs sh | configure that",
     ),
     "a shell without quotes": (
         {MANIFEST: pod('[sh, -c, "kube-scheduler \'"]')},
-        f"{MANIFEST}: no pod that runs kube-scheduler",
-        "compare",
+        f"{MANIFEST}: no pod that runs kube-scheduler | compare",
     ),
-    "a shell without a script": ({MANIFEST: pod("[sh]")}, f"{MANIFEST}: it runs sh", "configure that"),
+    "a shell without a script": ({MANIFEST: pod("[sh]")}, f"{MANIFEST}: it runs sh | configure that"),
     "no container": (
         {MANIFEST: "metadata: {name: a}\nspec: {containers: []}\n"},
-        f"{MANIFEST}: it runs nothing",
-        "configure that",
+        f"{MANIFEST}: it runs nothing | configure that",
     ),
     "a shell without the flag": (
         {MANIFEST: pod(SCRIPT.format(""))},
-        f"{MANIFEST}: a shell's script starts",
-        "add --config=",
+        f"{MANIFEST}: a shell's script starts | add --config=",
     ),
     "flags of a variable": (
         {MANIFEST: pod("[kube-scheduler, $(ARGS)]")},
-        f"{MANIFEST}: '$(ARGS)' is no flag",
-        "write each flag",
+        f"{MANIFEST}: '$(ARGS)' is no flag | write each flag",
     ),
     "a file of the image": (
         {MANIFEST: pod("[kube-scheduler, --config=/in/image]")},
-        f"{MANIFEST}: --config=/in/image of",
-        "mount it",
+        f"{MANIFEST}: --config=/in/image of | mount it",
     ),
     "a file of an old version": (
         started(f"{ARG} config={OWN}") | {OWN: FILE.replace("/v1", "/v1beta1")},
-        f"{OWN}: Kubernetes 1.30 does not read",
-        "change it by hand",
+        f"{OWN}: Kubernetes 1.30 does not read | change it by hand",
     ),
     "another extender that binds": (
         started(f"{ARG} config={OWN}") | {OWN: f"{FILE}extenders: [{{urlPrefix: 'http://a/b', bindVerb: bind}}]\n"},
-        f"{OWN}: another extender binds too",
-        "change it by hand",
+        f"{OWN}: another extender binds too | change it by hand",
     ),
     "the kubelet reads another folder": (
         kubeadm() | {"/var/lib/kubelet/config.yaml": "staticPodPath: /srv/pods\n"},
-        f"{MANIFEST}: kube-scheduler is started",
-        "the kubelet reads /srv/pods",
+        f"{MANIFEST}: kube-scheduler is started | the kubelet reads /srv/pods",
     ),
     "MicroK8s": (
         {"/var/snap/microk8s/current/args/kube-scheduler": ""},
-        "/var/snap/microk8s/current/args/kube-scheduler: ",
-        "these are MicroK8s'",
+        "/var/snap/microk8s/current/args/kube-scheduler:  | these are MicroK8s'",
     ),
     "Talos": (
         {"/system/config/kubernetes/kube-scheduler/scheduler-config.yaml": ""},
-        "/system/config/",
-        "Talos writes it",
+        "/system/config/ | Talos writes it",
     ),
     "a service of its own": (
         {"/etc/systemd/system/kube-scheduler.service": unit(start=f"/usr/bin/kube-scheduler --config={OWN}")},
-        "/etc/systemd/system/kube-scheduler.service: ",
-        "a service of its own",
+        "/etc/systemd/system/kube-scheduler.service:  | a service of its own",
     ),
 }
 
@@ -360,7 +331,8 @@ REFUSED: dict[str, tuple[Mapping[str, str], str, str]] = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_recognised_is_named_and_left(name: str) -> None:
     """The file that was found is named, nothing is taken away, and check does not call the node good."""
-    files, what, fix = REFUSED[name]
+    files, expected = REFUSED[name]
+    what, _, fix = expected.partition(" | ")
     with pytest.raises(SetupRefusedError) as refused:
         installation(files, Wish(30))
 

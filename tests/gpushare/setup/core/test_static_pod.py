@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from gpushare.setup.core import static_pod
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.sites import MANIFEST
-from gpushare.setup.core.yaml_edit import applied, removed
+from gpushare.setup.core.yaml_edit import applied
 from tests.gpushare.setup.node_trees import kubeadm
 
 TEXT = kubeadm()[MANIFEST]
 FILES = {"gpushare-scheduler": "/etc/kubernetes/a.yaml", "gpushare-ca": "/etc/gpushare/ca.crt"}
 COMPARE = "compare it with the one of another control plane node"
-EACH = "write each flag as one item of the list: --name=value"
 FILLED = "write the value itself into the manifest"
-OTHER = (
-    "configure that scheduler's extender by its own documentation, or run a second scheduler for the pods that share cards: "
-    "kubectl apply -k clusters/deploy/overlays/second-scheduler"
-)
 
 
 def with_mount(path: str, on_node: str) -> str:
@@ -33,19 +27,6 @@ def with_mount(path: str, on_node: str) -> str:
         f"  volumes:\n  - {{name: own, hostPath: {{path: {on_node}}}}}\n  - {{name: none, emptyDir: {{}}}}\n"
         "  - {name: part, hostPath: {path: /srv}}\n",
     )
-
-
-def test_the_manifest_is_read() -> None:
-    """Release, flags, mounts and the address of the health check come from the manifest."""
-    pod = static_pod.read(TEXT, "f")
-
-    assert pod.minor == 30
-    assert pod.flags == {
-        "bind-address": "127.0.0.1", "kubeconfig": "/etc/kubernetes/scheduler.conf", "leader-elect": "true",
-    }  # fmt: skip
-    assert pod.probe == ("https", 10259)
-    assert pod.on_node("/etc/kubernetes/scheduler.conf") == "/etc/kubernetes/scheduler.conf"
-    assert pod.on_node("/etc/kubernetes/other") is None
 
 
 def test_a_port_may_have_a_name_and_flags_may_be_arguments() -> None:
@@ -110,17 +91,14 @@ def test_a_folder_of_the_node_may_be_mounted() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "what", "fix"),
     [
-        ("    - kube-scheduler\n", "    - /bin/sh\n", "f: it runs /bin/sh, and no kube-scheduler", OTHER),
         ("spec:", "specification:", "f: no pod that runs kube-scheduler: KeyError('spec') is missing", COMPARE),
         ("port: 10259", "port: unknown", "f: no pod that runs kube-scheduler: ValueError", COMPARE),
-        ("    - --leader-elect=true\n", "    - --leader-elect\n    - 'true'\n", "f: 'true' is no flag", EACH),
         (
             "    - --leader-elect=true\n",
             "    - --config=$(FILE)\n",
             "f: --config=$(FILE) of kube-scheduler is filled",
             FILLED,
         ),
-        ("spec:", "spec: [", "f, line 12: no YAML", "fix the file, or restore it from a copy"),
     ],
 )
 def test_a_manifest_of_another_form_is_refused(old: str, new: str, what: str, fix: str) -> None:
@@ -130,21 +108,6 @@ def test_a_manifest_of_another_form_is_refused(old: str, new: str, what: str, fi
 
     assert refused.value.fault.what.startswith(what)
     assert refused.value.fault.fix == fix
-
-
-def test_the_manifest_gets_flag_mounts_and_digest() -> None:
-    """The edited manifest is the old one with the flag, a mount for each file, and the digest; and the way back is exact."""
-    entries = static_pod.entries(static_pod.read(TEXT, "f"), "--config=/etc/kubernetes/a.yaml", FILES, "123")
-    text = applied(TEXT, entries, "f")
-    pod = yaml.safe_load(text)
-
-    assert pod["spec"]["containers"][0]["command"][-1] == "--config=/etc/kubernetes/a.yaml"
-    assert pod["metadata"]["annotations"] == {"aliyun.com/gpushare-scheduler-file": "123"}
-    assert pod["spec"]["containers"][0]["volumeMounts"][:-1] == [
-        {"mountPath": path, "name": name, "readOnly": True} for name, path in reversed(FILES.items())
-    ]
-    assert all(static_pod.read(text, "f").on_node(path) == path for path in FILES.values())
-    assert removed(text, entries, "f") == TEXT
 
 
 def test_a_persons_own_mount_is_used() -> None:
