@@ -30,7 +30,7 @@ from gpushare import __version__
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter_cache import NOT_REFUSED, UNREPORTED, FilterCache, reason_of_wait
 from gpushare.extender.extender_metrics import BAD_WISH, BOUNDS, REASONS, ExtenderMetrics, reason_of
-from gpushare.extender.routes import health
+from gpushare.extender.routes import FAILED, NOT_ALLOWED, health
 from gpushare.kube.reflector import Contact
 from gpushare.logs import lines_dropped
 from gpushare.manifests import Pod
@@ -50,11 +50,45 @@ _BUCKETS: Final = (*map(str, BOUNDS), "+Inf")
 _ENCODE, _CONTENT_TYPE = choose_encoder("")
 
 _NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found: /metrics, /healthz and /readyz are here\n")
-_NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
-_FAILED: Final = Answer(500, TEXT, b"internal error; the extender's log has the details\n")
 
 Labels = str | tuple[str, ...]
 Family = GaugeMetricFamily | CounterMetricFamily
+
+# Each family by its name, with its help.
+_HELP: Final = {
+    "gpushare_build_info": "The version of this program; the value is always 1.",
+    "gpushare_extender_open_to_everybody":
+        "1 while it listens on all addresses without TLS: any program that reaches the port may bind pods.",
+    "gpushare_log_lines_dropped": "Lines of the log that were dropped, as nothing read standard error.",
+    "gpushare_extender_requests":
+        "Answers to the scheduler, by verdict; if nodes gave several reasons, the one of the first node is counted.",
+    "gpushare_extender_request_duration_seconds":
+        "How long an answer took, without the network; bind includes its request to the API server.",
+    "gpushare_extender_calls":
+        "Waiting pods for which room appeared, by whether their scheduler could be made to ask again.",
+    "gpushare_extender_watch_age_seconds":
+        "How old the last answer of the API server is; in quiet times one comes about every minute.",
+    "gpushare_extender_watch_relists": "How often everything was read again, after the first time.",
+    "gpushare_extender_unreadable_objects":
+        "Objects of the API server that could not be read, each time that it showed them; the log names each once.",
+    "gpushare_book_audits": "Audits of the book, by whether the API server let them come to their end.",
+    "gpushare_book_drift_units":
+        "Units that were booked otherwise than the API server says, until the last audit corrected them.",
+    "gpushare_book_drift_objects": "Pods and nodes with bookings that the last audit corrected.",
+    "gpushare_extender_pods":
+        "Pods with units in the book: booked as the API server says, assumed while their bind is under way.",
+    "gpushare_extender_waiting_pods":
+        "Pods that ask for a card and have no node, by the reason of the first node, of their scheduler or of the pod.",
+    "gpushare_extender_nodes": "Nodes in the book, those without cards too.",
+    "gpushare_extender_cards": "Cards in the book.",
+    "gpushare_extender_card_units": "Units of aliyun.com/gpu-mem that the card has.",
+    "gpushare_extender_card_booked_units": "Units of the card that pods have.",
+    "gpushare_extender_card_bytes": "The card's units as memory, if its node reports what a unit is.",
+    "gpushare_extender_card_booked_bytes": "The units of the card that pods have, as memory.",
+    "gpushare_extender_largest_free_bytes": "The most that one pod can still get of one card, over all nodes.",
+    "gpushare_extender_largest_free_units":
+        "The most units that one pod can still get of one card, over the nodes that do not report what a unit is.",
+}  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -72,21 +106,15 @@ class ExtenderExposition(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All series as of now, piece by piece."""
-        version = {__version__: 1}
-        yield _gauge("gpushare_build_info", "The version of this program; the value is always 1.", version, "version")
-        yield _gauge(
-            "gpushare_extender_open_to_everybody",
-            "1 while it listens on all addresses without TLS: any program that reaches the port may bind pods.",
-            {(): self.metrics.is_open},
-        )
-        yield _counter(
-            "gpushare_log_lines_dropped",
-            "Lines of the log that were dropped, as nothing read standard error.",
-            {(): lines_dropped()},
-        )
+        yield _gauge("gpushare_build_info", {__version__: 1}, "version")
+        yield _gauge("gpushare_extender_open_to_everybody", {(): self.metrics.is_open})
+        yield _counter("gpushare_log_lines_dropped", {(): lines_dropped()})
         yield from self._of_answers()
         yield from self._of_contacts()
-        yield from self._of_audit()
+        drift = self.metrics.drift.items()
+        yield _counter("gpushare_book_audits", self.metrics.audits, "outcome")
+        yield _gauge("gpushare_book_drift_units", {kind: units for kind, (units, _) in drift}, "kind")
+        yield _gauge("gpushare_book_drift_objects", {kind: objects for kind, (_, objects) in drift}, "kind")
         contacts = self.contacts()
         if all(contacts[name].lists for name in ("nodes", "pods") if name in contacts):
             # Until then the book is not known, which is not an empty one.
@@ -94,87 +122,33 @@ class ExtenderExposition(Collector):
             yield from self._of_nodes()
 
     def _of_answers(self) -> Iterator[Metric]:
-        yield _counter(
-            "gpushare_extender_requests",
-            "Answers to the scheduler, by verdict; if nodes gave several reasons, the one of the first node is counted.",
-            self.metrics.requests,
-            "verb",
-            "verdict",
-            "reason",
-        )
-        durations = HistogramMetricFamily(
-            "gpushare_extender_request_duration_seconds",
-            "How long an answer took, without the network; bind includes its request to the API server.",
-            labels=("verb",),
-        )
+        yield _counter("gpushare_extender_requests", self.metrics.requests, "verb", "verdict", "reason")
+        name = "gpushare_extender_request_duration_seconds"
+        durations = HistogramMetricFamily(name, _HELP[name], labels=("verb",))
         for verb, latency in self.metrics.latencies.items():
             buckets = list(zip(_BUCKETS, accumulate(latency.counts), strict=True))
             durations.add_metric((verb,), buckets, latency.sum_ns / 1e9)
         yield durations
-        yield _counter(
-            "gpushare_extender_calls",
-            "Waiting pods for which room appeared, by whether their scheduler could be made to ask again.",
-            self.metrics.calls,
-            "outcome",
-        )
+        yield _counter("gpushare_extender_calls", self.metrics.calls, "outcome")
 
     def _of_contacts(self) -> Iterator[Metric]:
         now, contacts = self.monotonic(), self.contacts()
-        yield _gauge(
-            "gpushare_extender_watch_age_seconds",
-            "How old the last answer of the API server is; in quiet times one comes about every minute.",
-            {name: now - one.last_answer_at for name, one in contacts.items() if one.last_answer_at is not None},
-            "resource",
-        )
-        yield _counter(
-            "gpushare_extender_watch_relists",
-            "How often everything was read again, after the first time.",
-            {name: max(one.lists - 1, 0) for name, one in contacts.items()},
-            "resource",
-        )
-        yield _counter(
-            "gpushare_extender_unreadable_objects",
-            "Objects of the API server that could not be read, each time that it showed them; the log names each once.",
-            {name: one.unreadable for name, one in contacts.items()},
-            "resource",
-        )
-
-    def _of_audit(self) -> Iterator[Metric]:
-        drift = self.metrics.drift.items()
-        yield _counter(
-            "gpushare_book_audits",
-            "Audits of the book, by whether the API server let them come to their end.",
-            self.metrics.audits,
-            "outcome",
-        )
-        yield _gauge(
-            "gpushare_book_drift_units",
-            "Units that were booked otherwise than the API server says, until the last audit corrected them.",
-            {kind: units for kind, (units, _) in drift},
-            "kind",
-        )
-        yield _gauge(
-            "gpushare_book_drift_objects",
-            "Pods and nodes with bookings that the last audit corrected.",
-            {kind: objects for kind, (_, objects) in drift},
-            "kind",
-        )
+        ages = {name: now - one.last_answer_at for name, one in contacts.items() if one.last_answer_at is not None}
+        again = {name: max(one.lists - 1, 0) for name, one in contacts.items()}
+        unreadable = {name: one.unreadable for name, one in contacts.items()}
+        yield _gauge("gpushare_extender_watch_age_seconds", ages, "resource")
+        yield _counter("gpushare_extender_watch_relists", again, "resource")
+        yield _counter("gpushare_extender_unreadable_objects", unreadable, "resource")
 
     def _of_pods(self) -> Iterator[Metric]:
         booked, assumed = self.book.booked_pods()
-        yield _gauge(
-            "gpushare_extender_pods",
-            "Pods with units in the book: booked as the API server says, assumed while their bind is under way.",
-            {"booked": booked, "assumed": assumed},
-            "state",
-        )
+        yield _gauge("gpushare_extender_pods", {"booked": booked, "assumed": assumed}, "state")
         waiting = Counter(dict.fromkeys((*sorted(REASONS), BAD_WISH, *sorted(NOT_REFUSED)), 0))
-        text = "Pods that ask for a card and have no node, by the reason of the first node, of their scheduler or of the pod."
         left = iter(self.book.waiting())
         while part := tuple(islice(left, self.pods_a_piece)):
             waiting.update(filter(None, starmap(self._why, part)))
-            yield _gauge("gpushare_extender_waiting_pods", text, {}, "reason")
-        yield _gauge("gpushare_extender_waiting_pods", text, waiting, "reason")
+            yield _gauge("gpushare_extender_waiting_pods", {}, "reason")
+        yield _gauge("gpushare_extender_waiting_pods", waiting, "reason")
 
     def _why(self, pod: Pod, wait: Wait) -> str | None:
         """Why the pod waits, as a label; None if it does not any more, or if its scheduler may still be at work."""
@@ -191,7 +165,7 @@ class ExtenderExposition(Collector):
     def _of_nodes(self) -> Iterator[Metric]:
         # Each node is a value: together they are the book of this moment, however long this takes.
         nodes = tuple(self.book.snapshot().nodes.values())
-        yield _gauge("gpushare_extender_nodes", "Nodes in the book, those without cards too.", {(): len(nodes)})
+        yield _gauge("gpushare_extender_nodes", {(): len(nodes)})
         # By model, of all cards together.
         cards, free_bytes, free_units = Counter[Labels](), dict[Labels, float](), dict[Labels, float]()
         left = ((node.name, device) for node in nodes for device in node.devices)
@@ -203,46 +177,26 @@ class ExtenderExposition(Collector):
                 largest = free_bytes if device.unit_mib else free_units
                 largest[device.model] = max(largest.get(device.model, 0), free * (device.unit_mib * MIB or 1))
             yield from _of_cards(part)
-        yield _gauge("gpushare_extender_cards", "Cards in the book.", cards, "model", "state")
-        yield _gauge(
-            "gpushare_extender_largest_free_bytes",
-            "The most that one pod can still get of one card, over all nodes.",
-            free_bytes,
-            "model",
-        )
-        yield _gauge(
-            "gpushare_extender_largest_free_units",
-            "The most units that one pod can still get of one card, over the nodes that do not report what a unit is.",
-            free_units,
-            "model",
-        )
+        yield _gauge("gpushare_extender_cards", cards, "model", "state")
+        yield _gauge("gpushare_extender_largest_free_bytes", free_bytes, "model")
+        yield _gauge("gpushare_extender_largest_free_units", free_units, "model")
 
 
 def _of_cards(cards: Iterable[tuple[str, Device]]) -> Iterator[Metric]:
     labelled = [((node, str(card.index), card.uuid, card.model), card) for node, card in cards]
     sized = [(labels, card, card.unit_mib * MIB) for labels, card in labelled if card.unit_mib]
-    for name, text, rows in (
-        ("units", "Units of aliyun.com/gpu-mem that the card has.", {at: card.total for at, card in labelled}),
-        ("booked_units", "Units of the card that pods have.", {at: card.used for at, card in labelled}),
-        (
-            "bytes",
-            "The card's units as memory, if its node reports what a unit is.",
-            {at: card.total * size for at, card, size in sized},
-        ),
-        (
-            "booked_bytes",
-            "The units of the card that pods have, as memory.",
-            {at: card.used * size for at, card, size in sized},
-        ),
-    ):
-        yield _gauge(f"gpushare_extender_card_{name}", text, rows, *_CARD)
+    for name, rows in {
+        "units": {at: card.total for at, card in labelled},
+        "booked_units": {at: card.used for at, card in labelled},
+        "bytes": {at: card.total * size for at, card, size in sized},
+        "booked_bytes": {at: card.used * size for at, card, size in sized},
+    }.items():
+        yield _gauge(f"gpushare_extender_card_{name}", rows, *_CARD)
 
 
-def _gauge(
-    name: str, text: str, rows: Mapping[Any, float], *labels: str, kind: type[Family] = GaugeMetricFamily
-) -> Metric:
+def _gauge(name: str, rows: Mapping[Any, float], *labels: str, kind: type[Family] = GaugeMetricFamily) -> Metric:
     """One family; ``rows`` are by the value of the label, or by a tuple of the values of all labels."""
-    family = kind(name, text, labels=labels)
+    family = kind(name, _HELP[name], labels=labels)
     for values, value in rows.items():
         family.add_metric(values if isinstance(values, tuple) else (values,), value)
     return family
@@ -291,8 +245,8 @@ class MetricsRoutes:
         if probe is None and request.path != "/metrics":
             return _NOT_FOUND
         if request.method not in ("GET", "HEAD"):
-            return _NOT_ALLOWED
-        return probe() if probe is not None else self._scrape()
+            return NOT_ALLOWED
+        return probe(request) if probe is not None else self._scrape()
 
     async def _scrape(self) -> Answer:
         try:
@@ -300,4 +254,4 @@ class MetricsRoutes:
                 return Answer(200, _CONTENT_TYPE.encode(), await scrape(self._exposition))
         except Exception:
             _LOG.exception("failed method=GET path=/metrics")
-            return _FAILED
+            return FAILED

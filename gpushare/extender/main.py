@@ -60,12 +60,12 @@ async def _run(settings: ExtenderSettings) -> None:
     book = Book(Workload(counts_cpu=settings.policy == wire.POLICY_FRAGMENTATION, expected=expected))
     # The first full read makes most of the objects that ever live; the collector need not walk them again.
     events = EventRecorder(client, "gpushare-extender", time.time, random.Random())  # noqa: S311, TID251  # names of events, no secrets
-    controller = Controller(client, book, on_ready=gc.freeze, events=events)
+    controller = Controller(client, book, events, on_ready=gc.freeze)
     guards = None
     if settings.guarded:
         # Another one with each start: what a former process sent may still be on its way.
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        guards = NodeGuards(client, wire.GUARDS_NAMESPACE, identity, book.fate_of, partial(controller.come_to, 0))
+        guards = NodeGuards(client, identity, book.fate_of, partial(controller.come_to, 0))
     binder = Binder(
         client, book, clock_ns=time.time_ns, monotonic=time.monotonic, policy=settings.policy, guards=guards
     )

@@ -14,7 +14,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
-from urllib.parse import quote
 
 from gpushare import wire
 from gpushare.errors import GpushareError
@@ -39,6 +38,7 @@ class GuardError(GpushareError):
 
 
 _DECODER: Final = Decoder(AnyObject)
+_PATH: Final = f"/apis/coordination.k8s.io/v1/namespaces/{wire.GUARDS_NAMESPACE}/leases"
 
 
 class NodeGuards:
@@ -51,15 +51,12 @@ class NodeGuards:
     def __init__(
         self,
         client: ApiClient,
-        namespace: str,
         identity: str,
         fate_of: Callable[[Booking], Fate],
         come_to: Callable[[int, float], Awaitable[bool]],
     ) -> None:
         self._client = client
         self._identity = identity
-        self._namespace = namespace
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
         self._fate_of = fate_of
         self._come_to = come_to
         # Each guard with its version, as it was read or written last.
@@ -124,7 +121,7 @@ class NodeGuards:
     async def _read(self, node: str) -> tuple[Guard, str]:
         """Without a version there is no such object yet."""
         try:
-            found = _DECODER.decode(await self._client.request("GET", f"{self._path}/{name_of(node)}"))
+            found = _DECODER.decode(await self._client.request("GET", f"{_PATH}/{name_of(node)}"))
         except NotFoundError:
             return EMPTY, ""
         annotations: Mapping[str, str] = found.metadata.annotations or {}
@@ -139,13 +136,13 @@ class NodeGuards:
         if version:
             metadata["resourceVersion"] = version
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {}}
-        method, path = ("PUT", f"{self._path}/{name_of(node)}") if version else ("POST", self._path)
+        method, path = ("PUT", f"{_PATH}/{name_of(node)}") if version else ("POST", _PATH)
         try:
             answer = await self._client.request(method, path, body=body)
         except NotFoundError as error:
             if not version:
                 raise GuardError(
-                    f"the namespace {self._namespace} for the guards of several extenders is not there: "
+                    f"the namespace {wire.GUARDS_NAMESPACE} for the guards of several extenders is not there: "
                     "install components/several-extenders, or start the one extender without --guarded"
                 ) from error
             # The Lease was removed: as if it had been changed.

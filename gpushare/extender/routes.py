@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final, TypeVar
+from typing import Final
 
 from gpushare import wire
 from gpushare.extender.core import messages
@@ -27,19 +27,17 @@ _LOG = logging.getLogger(__name__)
 # Nodes that an inspection describes before it lets other requests run: half a millisecond of work.
 _NODES_AT_ONCE: Final = 8
 
-_A = TypeVar("_A")
-
 _NOT_FOUND: Final = Answer(404, TEXT, b"404 page not found\n")
-_NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
+NOT_ALLOWED: Final = Answer(405, TEXT, b"Method Not Allowed\n")
 _UNKNOWN_CALLER: Final = Answer(401, TEXT, b"a client certificate is needed for this\n")
 _OK: Final = Answer(200, TEXT, b"ok")
 _NOT_READY: Final = Answer(503, TEXT, b"the first list of nodes and pods is not complete")
-_FAILED: Final = Answer(500, TEXT, b"internal error; the extender's log has the details\n")
+FAILED: Final = Answer(500, TEXT, b"internal error; the extender's log has the details\n")
 
 
-def health(is_ready: Callable[[], bool]) -> dict[str, Callable[[], Answer]]:
+def health(is_ready: Callable[[], bool]) -> dict[str, Callable[[HttpRequest], Answer]]:
     """The answers to a kubelet's probes by path; ``is_ready``: is the book complete?"""
-    return {"/healthz": lambda: _OK, "/readyz": lambda: _OK if is_ready() else _NOT_READY}
+    return {"/healthz": lambda _: _OK, "/readyz": lambda _: _OK if is_ready() else _NOT_READY}
 
 
 class Routes:
@@ -76,10 +74,10 @@ class Routes:
             wire.PATH_BIND: self._bind,
         }
         self._gets: dict[str, Callable[[HttpRequest], Answer | Awaitable[bytes | Answer]]] = {
-            wire.PATH_VERSION: _without_request(lambda: Answer(200, TEXT, wire.API_VERSION.encode())),
+            wire.PATH_VERSION: lambda _: Answer(200, TEXT, wire.API_VERSION.encode()),
             # It takes long if there are many nodes, and lets other requests run.
-            wire.PATH_INSPECT: _without_request(self._inspect),
-            **{path: _without_request(probe) for path, probe in self._probes.items()},
+            wire.PATH_INSPECT: lambda _: self._inspect(),
+            **self._probes,
             **({} if page is None else page.answers),
         }
 
@@ -111,14 +109,14 @@ class Routes:
             found = self._gets[path](request)
             return found if isinstance(found, Answer) else _awaited(found, request)
         if path in self._posts or path in self._gets:
-            return _NOT_ALLOWED
+            return NOT_ALLOWED
         if path.endswith("/") and (path[:-1] in self._gets or path[:-1] in self._posts):
             return Answer(301 if request.method == "GET" else 308, location=path[:-1].encode())
         match path.removeprefix(wire.PATH_PREFIX + "/").split("/"):
             case ["inspect", name] if name:
-                return self._inspect_one(name) if reads else _NOT_ALLOWED
+                return self._inspect_one(name) if reads else NOT_ALLOWED
             case ["explain", namespace, name] if namespace and name:
-                return self._explain(namespace, name) if reads else _NOT_ALLOWED
+                return self._explain(namespace, name) if reads else NOT_ALLOWED
             case _:
                 return _NOT_FOUND
 
@@ -163,11 +161,6 @@ class Routes:
         return Answer(200, JSON, messages.encode_json(found))
 
 
-def _without_request(answer: Callable[[], _A]) -> Callable[[HttpRequest], _A]:
-    """The same answer to each request."""
-    return lambda _: answer()
-
-
 async def _awaited(answer: Awaitable[bytes | Answer], request: HttpRequest) -> Answer:
     try:
         found = await answer
@@ -178,4 +171,4 @@ async def _awaited(answer: Awaitable[bytes | Answer], request: HttpRequest) -> A
 
 def _failed(request: HttpRequest) -> Answer:
     _LOG.exception("failed method=%s path=%r", request.method, request.path)
-    return _FAILED
+    return FAILED

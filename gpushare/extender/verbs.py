@@ -15,11 +15,11 @@ from gpushare.errors import GpushareError, InvalidWishError
 from gpushare.extender.bind import Binder, BindError
 from gpushare.extender.core import messages
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.decisions import BOUND, NOT_BOUND, PREEMPTED, Decisions
-from gpushare.extender.core.decisions import REFUSED as NO_NODE
 from gpushare.extender.core.explain import explain
 from gpushare.extender.core.filter import FilterResult, filter_nodes, refuse_everywhere
 from gpushare.extender.core.filter_cache import FilterCache
+from gpushare.extender.core.page_history import BOUND, NOT_BOUND, PREEMPTED, Decisions
+from gpushare.extender.core.page_history import REFUSED as NO_NODE
 from gpushare.extender.core.preempt import Preemptor, Victims, preempt
 from gpushare.extender.core.prioritize import prioritize
 from gpushare.extender.extender_metrics import (

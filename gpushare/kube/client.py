@@ -174,9 +174,9 @@ class ApiClient:
                 else:
                     take(read)
 
-    async def list_pods(self, field_selector: str = "") -> list[Pod]:
+    async def list_pods(self) -> list[Pod]:
         """The pods of all namespaces, as they are now. Raises ApiError."""
-        return (await self.pods_by_pages(field_selector, PAGE, lambda pod: pod))[0]
+        return (await self.pods_by_pages("", PAGE, lambda pod: pod))[0]
 
     async def pods_by_pages(
         self, field_selector: str, limit: int, keep: Callable[[Pod], _T | None]

@@ -21,8 +21,7 @@ from urllib.parse import unquote
 import httptools
 
 from gpushare.bounds import BODY_BYTES, BODY_BYTES_OF_STRANGERS, HEAD_BYTES, REQUESTS_AHEAD, Bound
-from gpushare.serving.audience import Audience
-from gpushare.serving.open_connections import Connections
+from gpushare.serving.open_connections import Audience, Connections
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
@@ -79,7 +78,7 @@ class HttpConnection(asyncio.Protocol):
     def __init__(
         self,
         application: Application,
-        connections: Connections[HttpConnection],
+        connections: Connections,
         *,
         is_tls: bool,
         now: Callable[[], float],

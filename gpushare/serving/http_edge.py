@@ -100,7 +100,7 @@ class HttpEdge:
         self._limits = limits
         self._listener = listener
         self._most = min(limits.connections, _descriptors())
-        self.connections = Connections[HttpConnection](limits.bytes_in_flight)
+        self.connections = Connections(limits.bytes_in_flight)
         self._arriving: set[asyncio.Task[None]] = set()
         self._tls: ssl.SSLContext | None = None
         self._sweeping: asyncio.Task[None] | None = None

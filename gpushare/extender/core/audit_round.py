@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from gpushare import wire
 from gpushare.extender.core.accepted_state import booking_of
@@ -30,38 +30,31 @@ from gpushare.manifests import Node, ObjectMeta, Pod
 from gpushare.model.node import Booking, Device, capacity, described_cards, devices_of, published_cards
 from gpushare.model.pod import is_assigned, is_finished
 
-# Kinds of drift: the book is wrong.
-MISSING: Final = "missing"
-"""The API has a bound pod that the book lacks."""
-PHANTOM: Final = "phantom"
-"""The book has a pod that is gone, has finished, or holds nothing."""
-OTHER_NODE: Final = "other_node"
-OTHER_CARD: Final = "other_card"
-OTHER_AMOUNT: Final = "other_amount"
-OTHER_DETAILS: Final = "other_details"
-"""The cards are right; what else is booked of the pod (whether it may be evicted, its group) is not."""
-UNCONFIRMED: Final = "unconfirmed"
-"""Bound as the book assumes, and the event about it was lost."""
-STALE_ASSUMPTION: Final = "stale_assumption"
-"""Assumed without a request that may still bind it, and not bound there."""
-PENDING_MISSING: Final = "pending_missing"
-PENDING_PHANTOM: Final = "pending_phantom"
-PENDING_OTHER: Final = "pending_other"
-NODE_MISSING: Final = "node_missing"
-NODE_PHANTOM: Final = "node_phantom"
-NODE_OTHER_CARDS: Final = "node_other_cards"
-DRIFT_KINDS: Final = (
-    MISSING, PHANTOM, OTHER_NODE, OTHER_CARD, OTHER_AMOUNT, OTHER_DETAILS, UNCONFIRMED, STALE_ASSUMPTION,
-    PENDING_MISSING, PENDING_PHANTOM, PENDING_OTHER, NODE_MISSING, NODE_PHANTOM, NODE_OTHER_CARDS,
-)  # fmt: skip
+# Kinds of drift, by which the book is wrong.
+DriftKind = Literal[
+    "missing",  # The API has a bound pod that the book lacks.
+    "phantom",  # The book has a pod that is gone, has finished, or holds nothing.
+    "other_node",
+    "other_card",
+    "other_amount",
+    "other_details",  # The cards are right; what else is booked of the pod (whether it may be evicted, its group) is not.
+    "unconfirmed",  # Bound as the book assumes, and the event about it was lost.
+    "stale_assumption",  # Assumed without a request that may still bind it, and not bound there.
+    "pending_missing",
+    "pending_phantom",
+    "pending_other",
+    "node_missing",
+    "node_phantom",
+    "node_other_cards",
+]
+DRIFT_KINDS: Final[tuple[str, ...]] = get_args(DriftKind)
 
 # Kinds of oddities in the API itself; the book has the same.
-UNPLACED: Final = "unplaced"
-"""A bound pod with gpu-mem that no valid annotation puts on a card of its node."""
-OVER_COMMITTED: Final = "over_committed"
-"""Pods that the plugins let onto a card (ASSIGNED) book more than the card has."""
-CARDS_IN_CONFLICT: Final = "cards_in_conflict"
-"""A node's cards annotation contradicts its capacity, so the book divides total by count."""
+OddKind = Literal[
+    "unplaced",  # A bound pod with gpu-mem that no valid annotation puts on a card of its node.
+    "over_committed",  # Pods that the plugins let onto a card (ASSIGNED) book more than the card has.
+    "cards_in_conflict",  # A node's cards annotation contradicts its capacity, so the book divides total by count.
+]
 
 # Odd pods and nodes of which an audit reports each.
 MOST_ODD: Final = 50
@@ -77,7 +70,7 @@ class Difference:
     ``is_assigned``: the plugin has let the pod's containers onto the card.
     """
 
-    kind: str
+    kind: DriftKind | OddKind
     namespace: str
     name: str
     uid: str
@@ -161,7 +154,9 @@ class Round:
         """None stands for a node that is not there."""
         book = self._book.devices(name)
         if book != listed:
-            kind = NODE_MISSING if book is None else NODE_PHANTOM if listed is None else NODE_OTHER_CARDS
+            kind: DriftKind = (
+                "node_missing" if book is None else "node_phantom" if listed is None else "node_other_cards"
+            )
             had, has = (Counter({device.index: device.total for device in cards or ()}) for cards in (book, listed))
             self._suspect(Difference(kind, "", name, name, _wrong(had, has), _cards(book), _cards(listed)), correct)
 
@@ -206,7 +201,7 @@ class Round:
             metadata = pod.metadata
             where = f"{node}: {wire.ANNOTATION_INDEX}={(metadata.annotations or {}).get(wire.ANNOTATION_INDEX)}"
             missing = booking.units - placed
-            self._note_odd(Difference(UNPLACED, metadata.namespace, metadata.name, metadata.uid, missing, api=where))
+            self._note_odd(Difference("unplaced", metadata.namespace, metadata.name, metadata.uid, missing, api=where))
         if not is_assigned(pod) or sum(units for _, units in booking.shares) != booking.units:
             # Not let onto a card yet: as long as it is booked on more than it asks for, the plugin blocks it.
             return
@@ -216,7 +211,7 @@ class Round:
             assigned, total = self._assigned[node, index], totals.get(index)
             if total is not None and assigned > total:
                 api = f"card {index}: {assigned} of {total} units assigned"
-                odd = Difference(OVER_COMMITTED, "", node, f"{node}/{index}", assigned - total, api=api)
+                odd = Difference("over_committed", "", node, f"{node}/{index}", assigned - total, api=api)
                 self._over_committed[node, index] = odd
 
     def _note_odd(self, found: Difference | None) -> None:
@@ -230,40 +225,42 @@ def cards_in_conflict(node: Node) -> Difference | None:
         return None
     name, units = node.metadata.name, capacity(node, wire.RESOURCE_MEMORY)
     why = described_cards(node).refusal or "annotation and capacity contradict each other"
-    return Difference(CARDS_IN_CONFLICT, "", name, name, units, api=why)
+    return Difference("cards_in_conflict", "", name, name, units, api=why)
 
 
 def _booked_kind(
     confirmed: Placed | None, assumed: tuple[Placed, ...], wanted: Placed | None, is_waiting: bool
-) -> str | None:
+) -> DriftKind | None:
     if wanted is None:
         if confirmed is None and is_waiting:
-            return STALE_ASSUMPTION if assumed else None
-        return PHANTOM if confirmed or assumed else None
+            return "stale_assumption" if assumed else None
+        return "phantom" if confirmed or assumed else None
     had = confirmed or next((one for one in assumed if one[0] == wanted[0]), assumed[0] if assumed else None)
     if had is None:
-        return MISSING
-    kind = OTHER_NODE if had[0] != wanted[0] else _kind_of(had[1], wanted[1])
+        return "missing"
+    kind: DriftKind | None = "other_node" if had[0] != wanted[0] else _kind_of(had[1], wanted[1])
     if confirmed is not None:
-        return kind or (STALE_ASSUMPTION if assumed else None)
-    return UNCONFIRMED if kind in (None, OTHER_DETAILS) else kind
+        return kind or ("stale_assumption" if assumed else None)
+    return "unconfirmed" if kind in (None, "other_details") else kind
 
 
-def _kind_of(had: Booking, wanted: Booking) -> str | None:
+def _kind_of(had: Booking, wanted: Booking) -> DriftKind | None:
     if (had.units, had.slots) != (wanted.units, wanted.slots):
-        return OTHER_AMOUNT
+        return "other_amount"
     if sorted(had.shares) != sorted(wanted.shares):
-        return OTHER_AMOUNT if {card for card, _ in had.shares} == {card for card, _ in wanted.shares} else OTHER_CARD
-    return None if had == wanted else OTHER_DETAILS
+        return (
+            "other_amount" if {card for card, _ in had.shares} == {card for card, _ in wanted.shares} else "other_card"
+        )
+    return None if had == wanted else "other_details"
 
 
-def _pending_kind(pending: Pod | None, waiting: Pod | None) -> str | None:
+def _pending_kind(pending: Pod | None, waiting: Pod | None) -> DriftKind | None:
     """For a pod with the right booking: as the book has it waiting, and as the list has."""
     if waiting is None:
-        return None if pending is None else PENDING_PHANTOM
+        return None if pending is None else "pending_phantom"
     if pending is None:
-        return PENDING_MISSING
-    return None if pending.metadata.resource_version == waiting.metadata.resource_version else PENDING_OTHER
+        return "pending_missing"
+    return None if pending.metadata.resource_version == waiting.metadata.resource_version else "pending_other"
 
 
 def _wrong(had: Counter[Any], wanted: Counter[Any]) -> int:

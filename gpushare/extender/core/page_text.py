@@ -12,9 +12,18 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qs, quote, urlencode
 
 from gpushare.extender.core.messages import encode_json
-from gpushare.extender.core.page_document import PageDocument, WaitingPod
-from gpushare.extender.core.page_rows import NO_SLOT, OVER_BOOKED, OVERUSED, UNHEALTHY, Card, Entry, Row
-from gpushare.extender.core.trends import Point
+from gpushare.extender.core.page_document import (
+    NO_SLOT,
+    OVER_BOOKED,
+    OVERUSED,
+    UNHEALTHY,
+    Card,
+    Entry,
+    PageDocument,
+    Row,
+    WaitingPod,
+)
+from gpushare.extender.core.page_history import Point
 from gpushare.model.quantity import MIB_PER_GIB
 
 ROWS_OF_A_PAGE: Final = 50

@@ -53,8 +53,8 @@ class Controller:
         self,
         client: ApiClient,
         book: Book,
-        on_ready: Callable[[], None] | None = None,
-        events: EventRecorder | None = None,
+        events: EventRecorder,
+        on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._book = book
         self._on_ready = on_ready
@@ -105,8 +105,7 @@ class Controller:
             # Laid out here, and not while the first question waits.
             self._book.snapshot()
             _LOG.info("ready: nodes and pods are read")
-            if self._on_ready is not None:
-                self._on_ready()
+            self._on_ready()
 
     def _set_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -145,10 +144,9 @@ class OddPods:
     """Reports bound pods with annotations that the book cannot use: no scheduler does, as it has no more questions about them.
 
     Each fault of a pod is reported once, by a line of the log and an event on the pod, and no caller waits for it.
-    Without ``events`` only the log has it.
     """
 
-    def __init__(self, events: EventRecorder | None = None) -> None:
+    def __init__(self, events: EventRecorder) -> None:
         self._events = events
         self._reported: dict[str, str] = {}
         self._counts: dict[str, int] = {}
@@ -173,7 +171,7 @@ class OddPods:
 
     async def run(self) -> None:
         """Write the events, until cancelled."""
-        while self._events is not None:
+        while True:
             metadata, problem = await self._reports.get()
             # Mended or gone in the meantime.
             if self._reported.get(metadata.uid) != problem:
@@ -187,5 +185,5 @@ class OddPods:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     def _queue(self, metadata: ObjectMeta, problem: str) -> None:
-        if self._events is not None and not self._reports.full():
+        if not self._reports.full():
             self._reports.put_nowait((metadata, problem))

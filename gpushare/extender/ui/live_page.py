@@ -17,13 +17,13 @@ from typing import Final
 from gpushare import __version__, wire
 from gpushare.bounds import VIEWERS
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.decisions import Decisions
 from gpushare.extender.core.filter_cache import FilterCache
 from gpushare.extender.core.page_document import Facts, PageDocument
+from gpushare.extender.core.page_history import Decisions
 from gpushare.extender.core.page_text import fragments, view_of
 from gpushare.kube.reflector import Contact
-from gpushare.serving.audience import Audience
 from gpushare.serving.http_connection import JSON, Answer, HttpRequest
+from gpushare.serving.open_connections import Audience
 
 _LOG = logging.getLogger(__name__)
 

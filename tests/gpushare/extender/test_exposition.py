@@ -24,10 +24,11 @@ from gpushare.extender.exposition import MIB, ExtenderExposition, MetricsRoutes,
 from gpushare.extender.extender_metrics import BOUNDS, FAILURES, REASONS, ExtenderMetrics
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod
-from gpushare.model.cards import CardFacts, NodeCards, encode_cards
+from gpushare.model.cards import CardFacts
 from gpushare.model.conditions import time_text
 from gpushare.model.node import Booking
 from gpushare.model.pod import Request
+from tests.gpushare.extender.rig import node, pod, publishing
 from tests.gpushare.serving.edges import edge
 from tests.servers import Caller, plain_http
 
@@ -82,21 +83,15 @@ class Extender:
 
     def add(self, name: str, *cards: CardFacts, unit: str = "GiB", mode: str = "ids") -> None:
         """A node that publishes its cards."""
-        text = encode_cards(NodeCards(1, mode, unit, "boot", cards))
-        self._set(name, sum(card.units for card in cards), len(cards), {"aliyun.com/gpushare-cards": text})
+        self.book.set_node(msgspec.convert(publishing(name, *cards, unit=unit, mode=mode), Node))
 
-    def add_original(self, name: str, units: int, cards: int) -> None:
+    def add_original(self, name: str, *cards: int) -> None:
         """A node of the Go plugin."""
-        self._set(name, units, cards, {})
+        self.book.set_node(msgspec.convert(node(name, *cards), Node))
 
-    def _set(self, name: str, units: int, cards: int, annotations: dict[str, str]) -> None:
-        capacity = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(cards)}
-        document = {"metadata": {"name": name, "annotations": annotations}, "status": {"capacity": capacity}}
-        self.book.set_node(msgspec.convert(document, Node))
-
-    def assume(self, node: str, pod: str, units: int, card: int = 0) -> None:
+    def assume(self, node: str, pod: str, units: int) -> None:
         """A bind is under way."""
-        self.book.assume(node, Booking(f"uid-{pod}", "d", pod, units, ((card, units),)))
+        self.book.assume(node, Booking(f"uid-{pod}", "d", pod, units, ((0, units),)))
 
     def refuse(self, name: str, result: FilterResult, request: Request | None = ONE) -> None:
         """A pod that is pending got this answer."""
@@ -104,17 +99,15 @@ class Extender:
 
     def wait(self, name: str, since: int = 0, report: str = "", **spec: Any) -> Pod:
         """A pod of one unit is pending since then; its scheduler reported so."""
-        metadata = {"name": name, "namespace": "d", "uid": f"uid-{name}", "creationTimestamp": time_text(since)}
-        containers = [{"resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}]
-        conditions = [{"type": "PodScheduled", "status": "False", "reason": report}] if report else []
-        document = {
-            "metadata": metadata,
-            "spec": {"containers": containers, **spec},
-            "status": {"conditions": conditions},
-        }
-        pod = msgspec.convert(document, Pod)
-        self.book.set_pod(pod)
-        return pod
+        document = pod(name, 1)
+        document["metadata"]["creationTimestamp"] = time_text(since)
+        document["spec"] |= spec
+        document["status"]["conditions"] = (
+            [{"type": "PodScheduled", "status": "False", "reason": report}] if report else []
+        )
+        waiting = msgspec.convert(document, Pod)
+        self.book.set_pod(waiting)
+        return waiting
 
     async def families(self) -> list[Metric]:
         """The page that Prometheus reads."""
@@ -134,7 +127,7 @@ async def test_names_kinds_and_labels_are_a_contract() -> None:
     """All of them, exactly; what is shown stays as it is called."""
     extender = Extender()
     extender.add("a", T4)
-    extender.add_original("b", 8, 2)
+    extender.add_original("b", 4, 4)
     extender.contacts["pods"].last_answer_at = 99.0
     extender.metrics.drift = {"missing": (3, 1)}
     families = await extender.families()
@@ -218,7 +211,7 @@ async def test_each_card_has_its_units_and_if_known_its_bytes() -> None:
     extender = Extender()
     extender.add("a", T4, UNHEALTHY)
     extender.add("m", CardFacts(0, "GPU-m", "Tesla T4", 15079, 58), unit="256MiB")
-    extender.add_original("o", 8, 1)
+    extender.add_original("o", 8)
     extender.assume("a", "p", 3)
     extender.assume("o", "q", 5)
     prefix, labels = "gpushare_extender_card", ("node", "card", "uuid", "model")
@@ -252,7 +245,7 @@ async def test_cards_and_free_blocks_are_of_the_whole_cluster() -> None:
     extender.assume("b", "q", 5)
     extender.add("s", CardFacts(0, "GPU-s", "A100", 81920, 81920, slots=1), unit="MiB", mode="slots")
     extender.assume("s", "r", 1)
-    extender.add_original("o", 8, 2)
+    extender.add_original("o", 4, 4)
 
     assert await extender.values("gpushare_extender_largest_free_bytes", "model") == {
         "Tesla T4": 11 * GIB,
@@ -267,32 +260,23 @@ async def test_cards_and_free_blocks_are_of_the_whole_cluster() -> None:
     assert {model for (model, state), count in cards.items() if count and state == "unhealthy"} == {UNHEALTHY.model}
 
 
-async def test_a_node_that_is_gone_takes_its_series_with_it() -> None:
-    """A node that is gone takes its series with it, but its pods stay in the book until they are gone too."""
-    extender = Extender()
-    extender.add("a", T4)
-    extender.assume("a", "p", 3)
-    extender.book.remove_node("a")
-
-    assert await extender.values("gpushare_extender_card_units", "node") == {}
-    assert await extender.values("gpushare_extender_cards", "model") == {}
-    assert await extender.values("gpushare_extender_pods", "state") == {"booked": 0, "assumed": 1}
-
-
 async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
-    """One reason each; text of a pod's own annotation is no label."""
+    """One reason each; text of a pod's own annotation is no label. A scheduler has a minute for a new pod."""
     extender = Extender()
     full = FilterResult([], {wire.REASON_NO_SLOT: ["b"]}, {wire.REASON_NOT_A_GPU_NODE: ["a"]})
     extender.refuse("p", full)
     extender.refuse("q", full)
-    extender.refuse("gone", full)
-    extender.book.remove_pod(
-        msgspec.convert({"metadata": {"name": "gone", "namespace": "d", "uid": "uid-gone"}}, Pod).metadata
-    )
     extender.refuse("hopeless", FilterResult([], {}, {wire.REASON_NOT_A_GPU_NODE: ["a"]}))
     extender.refuse("odd", FilterResult([], {}, {"annotation x is odd": ["a"]}), request=None)
     extender.refuse("strange", FilterResult([], {}, {"node n17 is on fire": ["a"]}))
     extender.refuse("held", FilterResult(["a"], {}, {}))
+    extender.wait("sum", report="Unschedulable")
+    extender.wait("gated", schedulingGates=[{}])
+    extender.wait("unseen", since=900)
+    extender.wait("new", since=990)
+    extender.wait("else", containers=[])
+    extender.refuse("gone", full)
+    extender.book.remove_pod(extender.wait("gone").metadata)
     waiting = await extender.values("gpushare_extender_waiting_pods", "reason")
 
     assert {reason: count for reason, count in waiting.items() if count} == {
@@ -300,20 +284,6 @@ async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
         wire.REASON_NOT_A_GPU_NODE: 1,
         "bad wish": 1,
         "other": 1,
-    }
-
-
-async def test_pods_that_never_reached_the_extender_wait_too() -> None:
-    """A scheduler has a minute for a new pod; a pod that does not ask for a card does not wait."""
-    extender = Extender()
-    extender.wait("sum", report="Unschedulable")
-    extender.wait("gated", schedulingGates=[{}])
-    extender.wait("unseen", since=900)
-    extender.wait("new", since=990)
-    extender.wait("else", containers=[])
-    waiting = await extender.values("gpushare_extender_waiting_pods", "reason")
-
-    assert {reason: count for reason, count in waiting.items() if count} == {
         "refused by its scheduler": 1,
         "scheduling gates": 1,
         "no report of its scheduler": 1,
@@ -344,15 +314,11 @@ async def test_a_long_scrape_is_made_in_slices_of_one_moment() -> None:
     running = asyncio.create_task(others())
     text = (await scrape(extender.exposition)).decode()
     running.cancel()
-    samples = [
-        sample
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == "gpushare_extender_card_units"
-    ]
+    samples = [one for family in text_string_to_metric_families(text) for one in family.samples]
+    nodes = [one.labels["node"] for one in samples if one.name == "gpushare_extender_card_units"]
 
     assert turns > 30
-    assert [sample.labels["node"] for sample in samples] == [f"n{number}" for number in range(10)]
+    assert nodes == [f"n{number}" for number in range(10)]
     heads = [line for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(heads) == len(set(heads))
     assert (await extender.values("gpushare_extender_waiting_pods", "reason"))[wire.REASON_NO_CARD_FITS] == 10
@@ -373,22 +339,11 @@ async def served(
         yield http
 
 
-async def test_prometheus_gets_the_plain_format() -> None:
-    """Prometheus gets the plain format, which its parser reads. A HEAD request gets the same length."""
-    async with served() as http:
-        answer, head = await http.get("/metrics"), await http.request("HEAD", "/metrics")
-
-    assert answer.headers["content-type"].startswith("text/plain; version=")
-    assert "gpushare_extender_nodes" in [family.name for family in text_string_to_metric_families(answer.text)]
-    assert "_created" not in answer.text
-    assert "# {" not in answer.text
-    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(answer.content)))
-
-
-async def test_nothing_but_probes_is_there_and_nothing_can_be_changed() -> None:
-    """Alive, ready once the book is complete, and above all no verb."""
+async def test_nothing_but_metrics_and_probes_is_there() -> None:
+    """The metrics in the plain format, alive, ready once the book is complete, and above all no verb."""
     ready = False
     async with served(is_ready=lambda: ready) as http:
+        answer = await http.get("/metrics")
         probes = [(await http.get(path)).status_code for path in ("/healthz", "/readyz")]
         ready = True
         assert (probes, (await http.get("/readyz")).status_code) == ([200, 503], 200)
@@ -399,6 +354,9 @@ async def test_nothing_but_probes_is_there_and_nothing_can_be_changed() -> None:
         ]
         posted = [await http.post("/metrics", content=b"x"), await http.request("DELETE", "/healthz")]
 
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert "gpushare_extender_nodes" in [family.name for family in text_string_to_metric_families(answer.text)]
+    assert ("_created" in answer.text, "# {" in answer.text) == (False, False)
     assert [answer.status_code for answer in missing] == [404, 404, 404]
     assert "/metrics, /healthz and /readyz" in missing[0].text
     assert [answer.status_code for answer in posted] == [405, 405]

@@ -64,12 +64,16 @@ def test_what_a_verb_raises_is_counted_timed_and_raised(error: Exception, reason
     assert (metrics.requests["preempt", "failed", reason], metrics.latencies["preempt"].sum_ns) == (1, 7)
 
 
-def test_an_answer_is_counted_under_verdict_and_reason() -> None:
-    """An answer adds one to the counter of its verb, verdict and reason, and to no other."""
+def test_answers_and_calls_are_counted_by_outcome() -> None:
+    """An answer adds one to the counter of its verb, verdict and reason, and to no other. Calls are counted from 0 on."""
     metrics = ExtenderMetrics(Clock())
+    assert metrics.calls == {"called": 0, "failed": 0}
     metrics.count("filter", "refused", wire.REASON_NO_SLOT)
+    for is_done in (True, True, False):
+        metrics.count_call(is_done)
 
     assert {key: n for key, n in metrics.requests.items() if n} == {("filter", "refused", wire.REASON_NO_SLOT): 1}
+    assert metrics.calls == {"called": 2, "failed": 1}
 
 
 def caused(error: GpushareError, cause: Exception) -> GpushareError:
@@ -108,12 +112,3 @@ def test_every_reason_of_the_scheduler_is_a_label() -> None:
 def test_no_text_becomes_a_label(text: str) -> None:
     """Names of nodes and pods would be series without end."""
     assert reason_of(text) in REASONS | {"", module.OTHER}
-
-
-def test_calls_are_counted_by_outcome() -> None:
-    """From 0 on."""
-    metrics = ExtenderMetrics(Clock())
-    assert metrics.calls == {"called": 0, "failed": 0}
-    for is_done in (True, True, False):
-        metrics.count_call(is_done)
-    assert metrics.calls == {"called": 2, "failed": 1}

@@ -29,7 +29,7 @@ async def test_a_guard_error_names_no_other_pod() -> None:
 
     api = ScriptedApi(respond)
     async with listen(api) as url, client_of(url) as client:
-        guards = NodeGuards(client, "guards", "me", lambda _: Fate(State.UNKNOWN), come_to)
+        guards = NodeGuards(client, "me", lambda _: Fate(State.UNKNOWN), come_to)
         with pytest.raises(GuardError) as refused:
             await guards.reserve("n", lambda _: Booking("v", "ns", "mine", 1, ((0, 1),)), never)
 
@@ -47,8 +47,8 @@ async def test_a_missing_namespace_of_guards_is_named() -> None:
     unbooked = []
     api = ScriptedApi(respond)
     async with listen(api) as url, client_of(url) as client:
-        guards = NodeGuards(client, "guards", "me", lambda _: Fate(State.UNKNOWN), come_to)
-        with pytest.raises(GuardError, match="the namespace guards .* install components/several-extenders"):
+        guards = NodeGuards(client, "me", lambda _: Fate(State.UNKNOWN), come_to)
+        with pytest.raises(GuardError, match="the namespace gpushare-guards .* install components/several-extenders"):
             await guards.reserve("n", lambda _: Booking("v", "ns", "mine", 1, ((0, 1),)), lambda: unbooked.append(1))
 
     assert unbooked == [1]

@@ -3,56 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import json
-import ssl
-import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from clusters.api.connection import Answer as HttpAnswer
-from gpushare import wire
-from gpushare.extender.bind import Binder
-from gpushare.extender.core.book import Book
-from gpushare.extender.core.filter_cache import FilterCache
-from gpushare.extender.follow.controller import Controller
-from gpushare.extender.routes import Routes
-from gpushare.extender.verbs import Verbs
-from gpushare.kube.client import ApiClient
-from gpushare.kube.http_pool import HttpPool
-from gpushare.manifests import Node
 from gpushare.serving.http_connection import Answer, HttpRequest
-from tests.gpushare.serving.edges import edge
-from tests.servers import Caller, StubApi, anonymous, http_pool, plain_http, serve, until
+from tests.gpushare.extender.rig import Extender, Object, extender, following, node, pod, served
+from tests.servers import Caller
 
 RECORDED = Path(__file__).parents[2] / "data" / "upstream" / "extender"
 PREFIX = "/gpushare-scheduler"
-
-
-@asynccontextmanager
-async def extender(api: StubApi, *, ready: bool = True) -> AsyncIterator[Caller]:
-    """The extender's parts wired as in its main, on a stub API server."""
-    async with serve(api) as url, http_pool(url) as to_api:
-        client, book = ApiClient(to_api), Book()
-        controller = Controller(client, book)
-        binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
-        following = asyncio.create_task(controller.run())
-        await until(lambda: not ready or controller.is_ready())
-        is_ready = controller.is_ready if ready else lambda: False
-        verbs = Verbs(
-            book, binder, FilterCache(), is_ready=is_ready, policy=wire.POLICY_BINPACK, monotonic=time.monotonic
-        )
-        routes = Routes(book, verbs, is_ready)
-        async with edge(routes) as own, plain_http(own) as http:
-            yield http
-        await binder.close()
-        following.cancel()
-        await asyncio.wait([following])
 
 
 def recorded(name: str) -> dict[str, Any]:
@@ -60,14 +26,16 @@ def recorded(name: str) -> dict[str, Any]:
     return json.loads((RECORDED / f"{name}.json").read_text())
 
 
-def stub(document: dict[str, Any]) -> StubApi:
-    """An API server with the recording's nodes and pods, before anything was bound by it."""
-    pods = copy.deepcopy(document["pods"])
-    bound_by_recording = {"six", "sixb"}
-    for pod in pods:
-        if pod["metadata"]["name"] in bound_by_recording:
-            pod["metadata"]["annotations"] = {}
-    return StubApi(nodes=copy.deepcopy(document["nodes"]), pods=pods)
+@contextlib.asynccontextmanager
+async def recording(document: Object) -> AsyncIterator[Extender]:
+    """An extender with the recording's nodes and pods, before anything was bound by it."""
+    nodes = [{**one, "kind": "Node"} for one in document["nodes"]]
+    pods = [{**copy.deepcopy(one), "kind": "Pod"} for one in document["pods"]]
+    for one in pods:
+        if one["metadata"]["name"] in ("six", "sixb"):
+            one["metadata"]["annotations"] = {}
+    async with following(*nodes, *pods) as on, served(on):
+        yield on
 
 
 async def replay(http: Caller, step: dict[str, Any]) -> HttpAnswer:
@@ -97,8 +65,8 @@ async def test_recorded_filter_and_inspect_dialogue(number: int) -> None:
     """Status, content type and every decision are the original's; what differs is a named defect."""
     document = recorded("filter")
     step = document["steps"][number]
-    async with extender(stub(document)) as http:
-        answer = await replay(http, step)
+    async with recording(document) as on:
+        answer = await replay(on.http, step)
     expected = step["response"]
 
     assert expected["status"] == answer.status_code
@@ -133,21 +101,19 @@ def same_decision(theirs: dict[str, Any], ours: dict[str, Any], question: dict[s
 async def test_recorded_bind_dialogue() -> None:
     """The extender binds as recorded, but with one write (D20). A refusal is 200 with Error, and a repeated bind a success."""
     document = recorded("bind")
-    api = stub(document)
     answers = {}
-    async with extender(api) as http:
+    async with recording(document) as on:
         for step in document["steps"]:
-            api.calls.clear()
-            answer = await replay(http, step)
+            on.api.calls.clear()
+            answer = await replay(on.http, step)
             what = step["what"]
-            answers[what] = (answer.status_code, answer.json(), [c for c in api.calls if c["method"] != "GET"])
+            answers[what] = (answer.status_code, answer.json(), [c for c in on.api.calls if c["method"] != "GET"])
             if step["request"]["method"] == "POST" and step["response"]["status"] == 200:
                 (write,) = answers[what][2]
                 theirs_patch, theirs_binding = step["api_calls"]
                 assert write["path"] == theirs_binding["path"]
-                assert write["body"]["target"] | {"apiVersion": "v1"} == theirs_binding["body"]["target"] | {
-                    "apiVersion": "v1"
-                }
+                v1 = {"apiVersion": "v1"}
+                assert write["body"]["target"] | v1 == theirs_binding["body"]["target"] | v1
                 assert write["body"]["metadata"]["uid"] == theirs_binding["body"]["metadata"]["uid"]
                 ours = write["body"]["metadata"]["annotations"]
                 # A known difference: ours marks that its book follows a change of the card.
@@ -177,21 +143,13 @@ def without_time(annotations: dict[str, str]) -> dict[str, str]:
 
 async def test_a_node_that_filter_did_not_name() -> None:
     """Bind goes by the last filter of the pod, if the extender remembers one; a pod of another uid was never asked for."""
-    nodes = [
-        {"metadata": {"name": name}, "status": {"capacity": {"aliyun.com/gpu-mem": units, "aliyun.com/gpu-count": "1"}}}
-        for name, units in (("large", "14"), ("small", "4"), ("unasked", "14"))
-    ]
-    container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "6"}}}
-    pods = [
-        {"metadata": {"name": name, "namespace": "d", "uid": f"u-{name}"}, "spec": {"containers": [container]}}
-        for name in ("a", "b")
-    ]
-    async with extender(StubApi(nodes=nodes, pods=pods)) as http:
-        await http.post(f"{PREFIX}/filter", json={"Pod": pods[0], "NodeNames": ["large", "small"]})
+    nodes, pods = (node("large", 14), node("small", 4), node("unasked", 14)), (pod("a", 6), pod("b", 6))
+    async with extender(*nodes, *pods) as on, served(on):
+        await on.http.post(f"{PREFIX}/filter", json={"Pod": pods[0], "NodeNames": ["large", "small"]})
 
-        async def bind(pod: str, node: str) -> str:
-            order = {"PodName": pod, "PodNamespace": "d", "PodUID": f"u-{pod}", "Node": node}
-            return str((await http.post(f"{PREFIX}/bind", json=order)).json()["Error"])
+        async def bind(name: str, to: str) -> str:
+            order = {"PodName": name, "PodNamespace": "d", "PodUID": f"uid-{name}", "Node": to}
+            return str((await on.http.post(f"{PREFIX}/bind", json=order)).json()["Error"])
 
         reason = "was not among those that the last filter of pod d/a let through"
         assert await bind("a", "small") == f"node small {reason}"
@@ -204,17 +162,17 @@ async def test_a_node_that_filter_did_not_name() -> None:
 async def test_ready_only_after_the_first_full_read() -> None:
     """Before that, filter and bind answer so instead of deciding on half a book, and no pod is evicted; it is healthy."""
     document = recorded("filter")
-    async with extender(stub(document), ready=False) as http:
-        assert (await http.get("/readyz")).status_code == 503
-        assert (await http.get("/healthz")).status_code == 200
-        question = next(step for step in document["steps"] if step["request"]["path"].endswith("filter"))
-        assert "not read the cluster" in (await replay(http, question)).json()["Error"]
-        order = {"PodName": "six", "PodNamespace": "default", "PodUID": "", "Node": "gpu-a"}
-        assert "not read the cluster" in (await http.post(f"{PREFIX}/bind", content=json.dumps(order))).json()["Error"]
-        victims = {"Pod": question["request"]["body"]["Pod"], "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "u"}]}}}
-        assert (await http.post(f"{PREFIX}/preempt", json=victims)).json() == {"NodeNameToMetaVictims": {}}
-    async with extender(stub(document)) as http:
-        assert (await http.get("/readyz")).status_code == 200
+    question = next(step for step in document["steps"] if step["request"]["path"].endswith("filter"))
+    order = {"PodName": "six", "PodNamespace": "default", "PodUID": "", "Node": "gpu-a"}
+    victims = {"Pod": question["request"]["body"]["Pod"], "NodeNameToMetaVictims": {"n": {"Pods": [{"UID": "u"}]}}}
+    async with recording(document) as on:
+        on.ready = False
+        assert [(await on.http.get(path)).status_code for path in ("/readyz", "/healthz")] == [503, 200]
+        assert "not read the cluster" in (await replay(on.http, question)).json()["Error"]
+        assert "not read the cluster" in (await on.http.post(f"{PREFIX}/bind", json=order)).json()["Error"]
+        assert (await on.http.post(f"{PREFIX}/preempt", json=victims)).json() == {"NodeNameToMetaVictims": {}}
+        on.ready = True
+        assert (await on.http.get("/readyz")).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -223,86 +181,69 @@ async def test_ready_only_after_the_first_full_read() -> None:
 )
 async def test_paths_and_methods(method: str, path: str, status: int) -> None:
     """A trailing slash is redirected, and HEAD is answered where GET is."""
-    async with extender(StubApi()) as http:
-        assert (await http.request(method, path)).status_code == status
+    async with extender() as on, served(on):
+        assert (await on.http.request(method, path)).status_code == status
 
 
-def routes_on(book: Book) -> Routes:
-    """The paths, with a book that nothing follows."""
-    client = ApiClient(
-        HttpPool("http://127.0.0.1:9", ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), anonymous, timeout_seconds=1)
-    )
-    binder = Binder(client, book, clock_ns=time.time_ns, monotonic=time.monotonic)
-    policy = wire.POLICY_BINPACK
-    verbs = Verbs(book, binder, FilterCache(), is_ready=lambda: True, policy=policy, monotonic=time.monotonic)
-    return Routes(book, verbs, lambda: True)
+INSPECT = HttpRequest("GET", f"{PREFIX}/inspect", b"", is_known=True)
+
+
+@contextlib.asynccontextmanager
+async def over(nodes: int) -> AsyncIterator[Extender]:
+    """An extender with so many nodes."""
+    async with extender() as on:
+        for number in range(nodes):
+            on.knows(node(f"n{number:03}", 14, 14))
+        yield on
+
+
+async def asked(on: Extender) -> list[str]:
+    """The names of the nodes that an inspection shows."""
+    answer = on.routes(INSPECT)
+    assert not isinstance(answer, Answer)
+    return [shown["name"] for shown in json.loads((await answer).body)["nodes"]]
 
 
 async def test_others_are_answered_while_many_nodes_are_inspected() -> None:
     """A filter does not wait until all nodes are described; the inspection is of the moment at which it was asked for."""
-    book = Book()
-    for number in range(500):
-        book.set_node(msgspec.convert(gpu_node(f"n{number:03}"), type=Node))
-    inspection = routes_on(book)(HttpRequest("GET", f"{PREFIX}/inspect", b"", is_known=True))
-    assert not isinstance(inspection, Answer)
-    asked = asyncio.ensure_future(inspection)
-    # It has begun by then, and has some sixty rounds before it.
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-    assert not asked.done()
-    for number in range(500):
-        book.remove_node(f"n{number:03}")
-    answer = await asked
-    assert [node["name"] for node in json.loads(answer.body)["nodes"]] == [f"n{number:03}" for number in range(500)]
+    async with over(500) as on:
+        inspection = asyncio.ensure_future(asked(on))
+        # It has begun by then, and has some sixty rounds before it.
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not inspection.done()
+        for number in range(500):
+            on.book.remove_node(f"n{number:03}")
+        assert await inspection == [f"n{number:03}" for number in range(500)]
 
 
 async def test_inspections_end_with_their_caller() -> None:
-    """Two of many parallel questions are described, one after the other; a later one gets a later moment."""
-    book = Book()
-    for number in range(100):
-        book.set_node(msgspec.convert(gpu_node(f"n{number:03}"), type=Node))
-    routes, request = routes_on(book), HttpRequest("GET", f"{PREFIX}/inspect", b"", is_known=True)
-
-    async def asked() -> Answer:
-        answer = routes(request)
-        assert not isinstance(answer, Answer)
-        return await answer
-
-    first = asyncio.ensure_future(asked())
-    for _ in range(3):
+    """Of many parallel questions two are described, one after the other; a later one gets a later moment."""
+    async with over(100) as on:
+        first = asyncio.ensure_future(asked(on))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        others = [asyncio.ensure_future(asked(on)) for _ in range(20)]
         await asyncio.sleep(0)
-    others = [asyncio.ensure_future(asked()) for _ in range(20)]
-    await asyncio.sleep(0)
-    others[0].cancel()
-    book.remove_node("n000")
-    early, *late = await asyncio.gather(first, *others, return_exceptions=True)
+        others[0].cancel()
+        on.book.remove_node("n000")
+        await asyncio.wait(others)
 
-    assert isinstance(early, Answer)
-    assert len(json.loads(early.body)["nodes"]) == 100
-    answers = [one for one in late if isinstance(one, Answer)]
-    assert len(answers) == 19
-    assert len({id(one.body) for one in answers}) == 1
-    assert len(json.loads(answers[0].body)["nodes"]) == 99
-
-
-def gpu_node(name: str) -> dict[str, Any]:
-    """Two cards of 14 units."""
-    amounts = {wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}
-    return {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
+        assert len(await first) == 100
+        assert others[0].cancelled()
+        assert {len(await one) for one in others[1:]} == {99}
 
 
 async def test_pages_of_other_sites_may_not_ask() -> None:
     """A browser on a forwarded port binds nothing for another site's page, and shows it nothing; probes have any name."""
     evil, bind, form = {"host": "evil.example"}, f"{PREFIX}/bind", {"content-type": "text/plain"}
-    api = StubApi()
-    async with extender(api) as http:
+    async with extender() as on, served(on):
         found = [
-            await http.get(f"{PREFIX}/inspect", headers=evil),
-            await http.post(bind, json={}, headers={"origin": "https://evil.example"}),
-            await http.post(bind, json={}, headers=form),
-            await http.get("/healthz", headers=evil),
-            await http.post(bind, json={}),
+            await on.http.get(f"{PREFIX}/inspect", headers=evil),
+            await on.http.post(bind, json={}, headers={"origin": "https://evil.example"}),
+            await on.http.post(bind, json={}, headers=form),
+            await on.http.get("/healthz", headers=evil),
+            await on.http.post(bind, json={}),
         ]
 
     assert [one.status_code for one in found] == [403, 403, 415, 200, 200]
@@ -311,7 +252,7 @@ async def test_pages_of_other_sites_may_not_ask() -> None:
 @pytest.mark.promise("EXT-030")
 async def test_two_hundred_requests_on_one_connection() -> None:
     """Each answer has a length, without which Go's client would connect again."""
-    async with extender(stub(recorded("filter"))) as http:
+    async with recording(recorded("filter")) as on:
         for _ in range(200):
-            answer = await http.get(f"{PREFIX}/inspect")
+            answer = await on.http.get(f"{PREFIX}/inspect")
             assert int(answer.headers["content-length"]) == len(answer.content)

@@ -19,16 +19,9 @@ from gpushare.extender.node_guard import NodeGuards
 from gpushare.kube.api_errors import UnreachableError
 from gpushare.kube.client import ApiClient, refusal
 from gpushare.manifests import Node, Pod
+from tests.gpushare.extender.rig import INDEX, MEMORY, node, pod
 
-MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
-INDEX = "ALIYUN_COM_GPU_MEM_IDX"
-CARDS = 2
 UNITS = 4
-
-
-def node_named(name: str) -> dict[str, Any]:
-    """Two cards of four units."""
-    return {"metadata": {"name": name}, "status": {"capacity": {MEMORY: str(CARDS * UNITS), COUNT: str(CARDS)}}}
 
 
 @dataclass
@@ -75,7 +68,7 @@ class Extender:
 
 
 class World:
-    """Nodes a and b, pods, leases; what was written in which order; the extenders that follow it."""
+    """Nodes a and b with two cards each, pods, leases; what was written in which order; the extenders that follow it."""
 
     def __init__(self, *, guarded: bool, ask_seconds: float = 1.0) -> None:
         self.guarded, self.ask_seconds = guarded, ask_seconds
@@ -94,12 +87,12 @@ class World:
         number = len(self.extenders)
         book, api = Book(), Client(self, number)
         for name in ("a", "b"):
-            book.set_node(msgspec.convert(node_named(name), Node))
-        for pod in self.pods.values():
-            book.set_pod(msgspec.convert(pod, Pod))
+            book.set_node(msgspec.convert(node(name, UNITS, UNITS), Node))
+        for one in self.pods.values():
+            book.set_pod(msgspec.convert(one, Pod))
         guards = None
         if self.guarded:
-            guards = NodeGuards(api, "gpushare-guards", f"extender-{number}", book.fate_of, self._come_to(number))
+            guards = NodeGuards(api, f"extender-{number}", book.fate_of, self._come_to(number))
         numbers = itertools.count(10**18)
         binder = Binder(
             api, book, clock_ns=lambda: next(numbers), monotonic=lambda: self.clock, guards=guards,
@@ -116,11 +109,7 @@ class World:
     def create(self, units: int, name: str) -> str:
         """A pending pod; its uid."""
         uid = f"u{next(self._numbers)}"
-        self.pods[uid] = {
-            "metadata": {"name": name, "namespace": "d", "uid": uid, "annotations": {}},
-            "spec": {"containers": [{"name": "c", "resources": {"limits": {MEMORY: str(units)}}}]},
-            "status": {"phase": "Pending"},
-        }
+        self.pods[uid] = pod(name, units, uid=uid)
         self._changed("set", self.pods[uid])
         return uid
 
@@ -199,10 +188,10 @@ class World:
     def overbooked(self) -> list[str]:
         """Cards on which more is bound than they have: by the annotations, as the API server has them."""
         used: dict[tuple[str, str], int] = {}
-        for pod in self.pods.values():
-            if pod["spec"].get("nodeName"):
-                card = (pod["spec"]["nodeName"], pod["metadata"]["annotations"][INDEX])
-                units = int(pod["spec"]["containers"][0]["resources"]["limits"][MEMORY])
+        for one in self.pods.values():
+            if one["spec"].get("nodeName"):
+                card = (one["spec"]["nodeName"], one["metadata"]["annotations"][INDEX])
+                units = int(one["spec"]["containers"][0]["resources"]["limits"][MEMORY])
                 used[card] = used.get(card, 0) + units
         return [f"{node}/{card}: {units}" for (node, card), units in used.items() if units > UNITS]
 

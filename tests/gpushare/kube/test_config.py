@@ -24,17 +24,9 @@ from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.kubeconfig import Cluster
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, listing, status
-from tests.servers import until
 
 Write = Callable[..., str]
 Connect = Callable[..., ApiClient]
-
-
-def free_port() -> int:
-    """Nothing listens there now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @pytest.fixture
@@ -245,7 +237,8 @@ async def test_certificates_are_read_again(
     write: Write, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_data: bool
 ) -> None:
     """The next connection reads them again, as kubeadm renews them too; while they are broken the former ones stay."""
-    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
 
     def written() -> str:
         paths = {"certificate-authority": "ca.crt", "client-certificate": "tls.crt", "client-key": "tls.key"}
@@ -327,15 +320,13 @@ def test_a_kubeconfig_that_is_named_in_vain_says_so(tmp_path: Path, nowhere: str
         ("users: [{name: u, user: {token: a}}, {name: u, user: {token: b}}]", "users has two entries named 'u'"),
         *((f"{section}: 5", f"{section} is no list") for section in ("clusters", "contexts", "users")),
         ("current-context: x\ncontexts: [{name: x, context: {cluster: 3}}]", "kubeconfig"),
-        (
-            "current-context: x\ncontexts: [{name: x, context: {cluster: x}}]\n"
-            "clusters: [{name: x, cluster: {server: 'https://h', certificate-authority: /does/not/exist}}]",
-            "'x'",
-        ),
-        (
-            "current-context: x\ncontexts: [{name: x, context: {cluster: x}}]\n"
-            "clusters: [{name: x, cluster: {server: 'https://h', certificate-authority-data: '!'}}]",
-            "'x'",
+        *(
+            (
+                "current-context: x\ncontexts: [{name: x, context: {cluster: x}}]\n"
+                f"clusters: [{{name: x, cluster: {{server: 'https://h', certificate-authority{authority}}}}}]",
+                "'x'",
+            )
+            for authority in (": /does/not/exist", "-data: '!'")
         ),
     ],
 )
@@ -356,42 +347,25 @@ def test_an_authority_may_have_comments_in_any_language(connect: Connect) -> Non
 
 async def test_many_parallel_requests_share_few_kept_connections(write: Write) -> None:
     """However many pods are bound together; the next burst makes no handshake."""
-    async with counting() as (url, connections):
+    connections: list[int] = []
+
+    class Kept(ScriptedApi):
+        async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connections.append(1)
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                while await reader.readuntil(b"\r\n\r\n"):
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            writer.close()
+
+    async with listen(Kept(lambda call: Answer())) as url:
         client = config.connect(write(url))
-        try:
-            opened = []
-            for _ in range(2):
-                await asyncio.gather(*(client.list_pods() for _ in range(100)))
-                opened.append(len(connections))
-        finally:
-            await client.close()
+        opened = []
+        for _ in range(2):
+            await asyncio.gather(*(client.list_pods() for _ in range(100)))
+            opened.append(len(connections))
+        await client.close()
 
     assert opened == [http_pool.CONNECTIONS] * 2
-
-
-@contextlib.asynccontextmanager
-async def counting() -> AsyncIterator[tuple[str, list[int]]]:
-    """Empty lists, over as many connections as are asked for: the URL, and one entry for each of them."""
-    connections: list[int] = []
-    ended: list[int] = []
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connections.append(1)
-        body = b'{"metadata": {"resourceVersion": "1"}, "items": []}'
-        with contextlib.suppress(asyncio.IncompleteReadError):
-            while await reader.readuntil(b"\r\n\r\n"):
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-        ended.append(1)
-
-    server = await asyncio.start_server(serve, "127.0.0.1")
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", connections
-        await until(lambda: len(ended) == len(connections))
-    finally:
-        server.close()
 
 
 def test_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:
@@ -447,8 +421,8 @@ def test_kubeconfig_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
         config.connect(str(tmp_path), service_account=str(account))
 
 
+# The proxy's part of the talk before bytes go through; the port on this machine that they go to, 0 to end.
 Greeting = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[int]]
-"""The proxy's part of the talk before bytes go through; the port on this machine that they go to, 0 to end."""
 
 
 @contextlib.asynccontextmanager
@@ -507,11 +481,8 @@ async def socks(reply: int = 0, login: bytes = b"") -> AsyncIterator[tuple[str, 
             is_right = await text(reader) + b":" + await text(reader) == login
             writer.write(bytes([1, not is_right]))
         kind = (await reader.readexactly(4))[3]
-        host = (
-            (await text(reader)).decode()
-            if kind == 3
-            else str(ipaddress.ip_address(await reader.readexactly(4 * kind)))
-        )
+        name = await text(reader) if kind == 3 else await reader.readexactly(4 * kind)
+        host = name.decode() if kind == 3 else str(ipaddress.ip_address(name))
         port = int.from_bytes(await reader.readexactly(2))
         asked.append(f"{host}:{port}")
         writer.write(bytes([5, reply, 0, 1, 0, 0, 0, 0, 0, 0]))

@@ -23,44 +23,13 @@ async def record(api: ScriptedApi, *said: tuple[str, ObjectMeta, str, str]) -> l
     return api.calls
 
 
-ABOUT_POD = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "p", "uid": "u1"}
-
-
-async def test_an_event_is_written_on_its_object() -> None:
-    """Every field is as core/v1 wants it."""
-    (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Pod", POD, "NoCard", "why"))
-
-    assert (call.method, call.path) == ("POST", "/api/v1/namespaces/team/events")
-    assert call.body["metadata"].pop("name").startswith("p.")
-    assert call.body == {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"namespace": "team"},
-        "involvedObject": ABOUT_POD,
-        "reason": "NoCard",
-        "message": "why",
-        "type": "Warning",
-        "count": 1,
-        "firstTimestamp": "2023-11-14T22:13:20Z",
-        "lastTimestamp": "2023-11-14T22:13:20Z",
-        "source": {"component": "gpushare", "host": "n1"},
-    }
-
-
-async def test_an_event_of_a_node_goes_to_the_default_namespace() -> None:
-    """A node has no namespace of its own."""
-    (call,) = await record(ScriptedApi(lambda call: Answer({}, 201)), ("Node", ObjectMeta(name="n"), "R", "m"))
-
-    assert call.path == "/api/v1/namespaces/default/events"
-
-
 async def test_the_same_again_counts_up() -> None:
-    """Another message is another event."""
-    first, second, third, other = await record(
-        ScriptedApi(lambda call: Answer({}, 201)), *[("Pod", POD, "R", "m")] * 3, ("Pod", POD, "R", "another")
-    )
+    """Another message is another event. An object without a namespace has its events in the default one."""
+    said = *[("Pod", POD, "R", "m")] * 3, ("Pod", POD, "R", "another"), ("Node", ObjectMeta(name="n"), "R", "m")
+    first, second, third, other, of_node = await record(ScriptedApi(lambda call: Answer({}, 201)), *said)
 
     assert [call.method for call in (first, second, third, other)] == ["POST", "PATCH", "PATCH", "POST"]
+    assert (first.path, of_node.path) == tuple(f"/api/v1/namespaces/{name}/events" for name in ("team", "default"))
     assert second.path == f"{first.path}/{first.body['metadata']['name']}"
     assert [second.body, third.body] == [{"count": count, "lastTimestamp": "2023-11-14T22:13:20Z"} for count in (2, 3)]
     assert other.body["metadata"]["name"] != first.body["metadata"]["name"]

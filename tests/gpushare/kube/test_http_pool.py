@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
@@ -245,14 +242,3 @@ async def test_an_abandoned_stream_ends_its_connection() -> None:
         async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=30) as stream:
             await anext(stream)
         await asyncio.wait_for(ended.wait(), 300)
-
-
-def test_programs_load_one_http_client() -> None:
-    """A second client is memory on every node with cards, and other texts and limits."""
-    names = "gpushare.extender.main", "gpushare.deviceplugin.main", "gpushare.kubectl_inspect.main"
-    code = f"import sys, {', '.join(names)}; print({{'aiohttp', 'httpx', 'httpx2', 'requests', 'urllib3'}} & {{*sys.modules}})"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, check=True
-    )
-
-    assert done.stdout == b"{'aiohttp'}\n"

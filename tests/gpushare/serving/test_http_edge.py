@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,81 +15,9 @@ from clusters.api.connection import TransportError
 from gpushare.bounds import Bound
 from gpushare.cli.settings import TlsFiles
 from gpushare.errors import UsageError
-from gpushare.serving.http_connection import Answer, HttpRequest
 from gpushare.serving.http_edge import Limits, load_tls
-from tests.gpushare.serving.edges import edge, running
+from tests.gpushare.serving.edges import Application, client, edge, running
 from tests.servers import Caller, until
-
-
-@dataclass
-class Application:
-    """Answers each request with what it was; ``/slow`` only once it is released. Remembers what came."""
-
-    came: list[HttpRequest] = field(default_factory=list)
-    release: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
-        self.came.append(request)
-        if request.path == "/slow":
-            return self._slow()
-        if request.path == "/large":
-            return Answer(200, body=b"x" * 50_000_000)
-        return Answer(200, body=f"{request.method} {request.path} {len(request.body)}".encode())
-
-    async def _slow(self) -> Answer:
-        await self.release.wait()
-        return Answer(200, body=b"at last")
-
-
-class Client:
-    """A connection, byte by byte."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    async def send(self, *parts: bytes) -> None:
-        """Each as a packet of its own."""
-        for part in parts:
-            self.writer.write(part)
-            await self.writer.drain()
-            await asyncio.sleep(0)
-
-    async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers, and the body by its length."""
-        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
-        first, *lines = head.strip().split("\r\n")
-        headers = {name.lower(): text for name, _, text in (line.partition(": ") for line in lines)}
-        return int(first.split()[1]), headers, await self.reader.readexactly(int(headers.get("content-length", 0)))
-
-    async def is_closed(self) -> bool:
-        """Has the server ended it?"""
-        with contextlib.suppress(ConnectionError):
-            return await self.reader.read() == b""
-        return True
-
-
-@contextlib.asynccontextmanager
-async def client(url: str, tls: ssl.SSLContext | None = None) -> AsyncIterator[Client]:
-    """One connection to the edge."""
-    host, _, port = url.partition("://")[2].partition(":")
-    reader, writer = await asyncio.open_connection(host, int(port), ssl=tls)
-    try:
-        yield Client(reader, writer)
-    finally:
-        writer.close()
-
-
-async def test_requests_in_one_packet_are_answered_in_their_order() -> None:
-    """Pipelining: the second does not overtake the first, which waits."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
-        await one.send(b"GET /slow HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
-        await until(lambda: bool(application.came))
-        assert [request.path for request in application.came] == ["/slow"]
-        application.release.set()
-        answers = [await one.answer(), await one.answer()]
-
-    assert [body for _, _, body in answers] == [b"at last", b"GET /b 0"]
 
 
 @pytest.mark.parametrize(
@@ -266,17 +193,6 @@ async def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
             assert len((await one.answer())[2]) == 50_000_000
 
 
-async def test_the_end_finishes_a_large_answer() -> None:
-    """The end of the server finishes a large answer, and then ends the connection, though it was to be kept."""
-    limits = Limits(shutdown=1000)
-    async with running(Application(), limits) as (server, url), client(url) as one, asyncio.timeout(300):
-        await one.send(b"GET /large HTTP/1.1\r\n\r\n")
-        head = await one.reader.readuntil(b"\r\n\r\n")
-        stopping = asyncio.create_task(server.stop())
-        assert (b"connection: close" in head, len(await one.reader.read())) == (False, 50_000_000)
-        await stopping
-
-
 SOON = Limits(idle=0.1, transfer=0.1, shutdown=0.2, sweep=0.02)
 
 
@@ -311,12 +227,21 @@ async def test_a_caller_that_waits_for_us_is_not_closed() -> None:
 
 
 async def test_the_end_finishes_what_is_under_way() -> None:
-    """A bind is answered, an idle connection closed, a new one refused."""
+    """A bind is answered, and a large answer that is being read; an idle connection is closed, a new one refused."""
     application = Application()
-    async with running(application) as (server, url), client(url) as idle, client(url) as one:
+    async with (
+        running(application, Limits(shutdown=1000)) as (server, url),
+        client(url) as idle,
+        client(url) as one,
+        client(url) as reads,
+    ):
+        await reads.send(b"GET /large HTTP/1.1\r\n\r\n")
+        head = await reads.reader.readuntil(b"\r\n\r\n")
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
-        await until(lambda: bool(application.came))
+        await until(lambda: len(application.came) == 2)
         stopping = asyncio.create_task(server.stop())
+        # Its connection was to be kept when its answer began.
+        assert (b"connection: close" in head, len(await reads.reader.read())) == (False, 50_000_000)
         assert await idle.is_closed()
         with pytest.raises(ConnectionError):
             async with client(url):
@@ -375,15 +300,6 @@ async def get(url: str, context: ssl.SSLContext) -> str:
     """The answer to a client with these certificates."""
     async with Caller(url, tls=context) as http:
         return (await http.get("/a")).text
-
-
-async def test_an_unknown_caller_may_not_send_much(authority: Authority) -> None:
-    """An unknown caller may not send a large body, because it is refused anyway."""
-    async with (
-        edge(Application(), tls=load_tls(authority.files())) as url,
-        Caller(url, tls=authority.caller()) as http,
-    ):
-        assert (await http.post("/a", content=b"x" * 2_000_000)).status_code == 413
 
 
 @pytest.mark.promise("EXT-033")

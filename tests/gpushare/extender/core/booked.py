@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from gpushare.extender.core.book import Book
@@ -11,10 +13,11 @@ from gpushare.model.node import Booking
 MEMORY, COUNT = "aliyun.com/gpu-mem", "aliyun.com/gpu-count"
 
 
-def node(name: str = "n", memory: int = 28, count: int = 2, cpu: str = "1") -> Node:
-    """A node of the Go plugin."""
+def node(name: str = "n", memory: int = 28, count: int = 2, cpu: str = "1", cards: str | None = None) -> Node:
+    """A node of the Go plugin, or one that publishes its ``cards``."""
     status = {"capacity": {MEMORY: str(memory), COUNT: str(count)}, "allocatable": {"cpu": cpu}}
-    return msgspec.convert({"metadata": {"name": name}, "status": status}, Node)
+    annotations = {"aliyun.com/gpushare-cards": cards} if cards else None
+    return msgspec.convert({"metadata": {"name": name, "annotations": annotations}, "status": status}, Node)
 
 
 def pod(
@@ -28,9 +31,11 @@ def pod(
     running: bool = False,
     deleting: bool = False,
     cpu: str = "0",
-    version: int = 0,
+    version: object = 0,
+    annotations: Mapping[str, str] | None = None,
 ) -> Pod:
     """A pod as the API shows it."""
+    written = {**(annotations or {}), **({} if card is None else {"ALIYUN_COM_GPU_MEM_IDX": str(card)})}
     resources = {"limits": {MEMORY: units}, "requests": {"cpu": cpu}}
     document = {
         "metadata": {
@@ -38,7 +43,7 @@ def pod(
             "namespace": "default",
             "uid": uid,
             "resourceVersion": str(version or ""),
-            "annotations": None if card is None else {"ALIYUN_COM_GPU_MEM_IDX": str(card)},
+            "annotations": written or None,
             "deletionTimestamp": "2026-01-01T00:00:00Z" if deleting else None,
         },
         "spec": {"nodeName": on, "containers": [{"name": "c", "resources": resources}]},

@@ -52,32 +52,6 @@ def test_a_correction_counts_no_pod_twice() -> None:
     assert dict(book.snapshot().free_cpu) == {"n": 8000}
 
 
-def test_free_cpu_is_what_no_pod_of_the_node_asks_for() -> None:
-    """The CPU of every pod counts until it has ended; and the costs of a node are worked out again then."""
-    book = Book(Workload(counts_cpu=True, expected=Forecast({PodClass(4): 1})))
-    book.set_node(node(cpu="8"))
-    free = book.snapshot().free_cpu
-    asked = question(Request(4), book.snapshot(), "fragmentation", 1000)
-
-    def costs() -> dict[str, float]:
-        found = book.answers.costs(asked)
-        assert found is not None
-        return found
-
-    costs()["n"] = 1.0
-    book.set_pod(pod("plain", 0, on="n", cpu="2500m"))
-    assert (dict(free), costs()) == ({"n": 5500}, {})
-    book.set_pod(pod("a", 3, on="n", card=0, cpu="1"))
-    costs()["n"] = 1.0
-    book.set_pod(pod("a", 3, on="n", card=0, cpu="1"))
-    book.set_pod(pod("elsewhere", 0, on="m", cpu="1"))
-    assert dict(free) == {"n": 4500}
-    book.remove_pod(pod("plain").metadata)
-    assert (dict(free), costs()) == ({"n": 7000}, {})
-    book.set_pod(pod("a", 3, on="n", card=0, phase="Succeeded"))
-    assert dict(free) == {"n": 8000}
-
-
 def test_an_assumed_pod_has_its_cpu() -> None:
     """The next pod may come before the watch shows this one; a bind that was refused gives it back, on its own node alone."""
     workload = Workload(counts_cpu=True, expected=Forecast({PodClass(4): 1}))
@@ -93,6 +67,9 @@ def test_an_assumed_pod_has_its_cpu() -> None:
     book.assume("n", booking("a", 3, 0), 2500)
     assert (dict(free), book.answers.costs(asked)) == ({"n": 5500, "m": 8000}, {})
     book.set_pod(pod("a", 3, on="n", card=0, cpu="2500m"))
+    book.set_pod(pod("plain", 0, on="n", cpu="1"))
+    assert dict(free) == {"n": 4500, "m": 8000}
+    book.remove_pod(pod("plain").metadata)
     assert dict(free) == {"n": 5500, "m": 8000}
 
     book.assume("n", booking("b", 3, 1), 1000)

@@ -14,7 +14,6 @@ from gpushare.extender.core.explain import (
     STATE_LINGERING,
     card_reason,
     describe_ended,
-    describe_node,
     describe_request,
     explain,
     inspect_node,
@@ -52,22 +51,18 @@ def test_every_card_shows_its_room_the_request_and_the_reason() -> None:
     unknown = wire.REASON_UNKNOWN_NODE
     assert gone == {"name": "gone", "fits": False, "reason": unknown, "lastReason": unknown, "cards": []}
     assert (found["nodesLeftOut"], found["request"]["priority"]) == (0, 0)
+    assert not any("roomIfEnded" in card for card in free["cards"])
+    assert found["judged"].startswith("cards only: nodeSelector,")
 
 
 def test_refused_nodes_with_most_room_come_first() -> None:
-    """A node without room before one that is not known, and equal ones by name."""
-    nodes = {name: lay_out(name, (Device(0, 14, used),), []) for name, used in (("c", 14), ("b", 14), ("d", 9))}
-    found = explain(Question(Request(6)), Snapshot(nodes), {}, ["a", "b", "c", "d"])
-
-    assert [node["name"] for node in found["nodes"]] == ["d", "b", "c", "a"]
-
-
-def test_a_node_that_fits_comes_before_a_larger_one() -> None:
-    """Its room is of use."""
-    nodes = {name: lay_out(name, (Device(0, total, uuid=name),), []) for name, total in (("large", 80), ("wished", 8))}
+    """After a smaller one that fits; a node without room before one that is not known, and equal ones by name."""
+    sizes = (("c", 14, 14), ("b", 14, 14), ("d", 80, 9), ("wished", 8, 0))
+    nodes = {name: lay_out(name, (Device(0, total, used, uuid=name),), []) for name, total, used in sizes}
     asked = Question(Request(6, wishes=Wishes(uuids=frozenset({"wished"}))))
+    found = explain(asked, Snapshot(nodes), {}, ["a", *nodes])
 
-    assert [node["name"] for node in explain(asked, Snapshot(nodes), {}, nodes)["nodes"]] == ["wished", "large"]
+    assert [node["name"] for node in found["nodes"]] == ["wished", "d", "b", "c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -121,20 +116,15 @@ def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
 
 
 def test_a_card_that_is_not_wished_for_is_named_as_such() -> None:
-    """By its UUID, in whatever case it is written; before where the pods of the group are."""
+    """By its UUID, in whatever case it is written; before where the pods of the group are, on their node and their card."""
     asked = Question(Request(2, wishes=Wishes(uuids=frozenset({"gpu-a"}))), group_cards={"free": frozenset({1})})
     found = explain(asked, CLUSTER, {}, ["free"], 7)
 
     assert found["request"]["priority"] == 7
     assert [card["reason"] for card in found["nodes"][0]["cards"]] == [CARD_OF_OTHERS, CARD_NOT_WISHED]
-
-
-def test_a_card_is_where_the_pods_of_the_group_are() -> None:
-    """On their node and on their card."""
-    asked = Question(Request(2), group_cards={"free": frozenset({1})})
-
-    assert [card_reason(card, FREE, asked) for card in FREE.devices] == [CARD_OF_OTHERS, ""]
-    assert card_reason(FULL.devices[0], FULL, asked) == CARD_OF_OTHERS
+    grouped = Question(Request(2), group_cards={"free": frozenset({1})})
+    assert [card_reason(card, FREE, grouped) for card in FREE.devices] == [CARD_OF_OTHERS, ""]
+    assert card_reason(FULL.devices[0], FULL, grouped) == CARD_OF_OTHERS
 
 
 def test_pods_whose_end_makes_room_are_named() -> None:
@@ -150,14 +140,6 @@ def test_pods_whose_end_makes_room_are_named() -> None:
     assert [[one["name"] for one in card.get("roomIfEnded", ())] for card in found["cards"]] == [["a"], ["b"], []]
     assert found["cards"][0]["roomIfEnded"] == [{"namespace": "ns", "name": "a", "units": 10, "priority": 5}]
     assert found["cards"][2]["reason"] == "too small"
-
-
-def test_a_node_that_fits_names_no_pods() -> None:
-    """The pod needs no other pod's end there, and an explanation states its judgement."""
-    found = explain(Question(Request(6)), CLUSTER, {}, ["free"])
-
-    assert not any("roomIfEnded" in card for card in found["nodes"][0]["cards"])
-    assert found["judged"].startswith("cards only: nodeSelector,")
 
 
 def test_nodes_with_most_room_of_a_large_cluster_are_described(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,30 +235,18 @@ INSPECTED = Snapshot(
         "cpu": lay_out("cpu", (), []),
     }
 )
-Z = {
-    "name": "z",
-    "totalGPU": 24,
-    "usedGPU": 7,
-    "devs": [
-        {"id": 0, "totalGPU": 14, "usedGPU": 1, "pods": [{"name": "a", "namespace": "default", "usedGPU": 1}]},
-        {
-            "id": 1,
-            "totalGPU": 10,
-            "usedGPU": 6,
-            "pods": [
-                {"name": "a", "namespace": "default", "usedGPU": 3},
-                {"name": "b", "namespace": "default", "usedGPU": 3},
-            ],
-        },
-    ],
-}
-A = {"name": "a", "totalGPU": 8, "usedGPU": 0, "devs": [{"id": 0, "totalGPU": 8, "usedGPU": 0, "pods": []}]}
 
 
 def test_all_nodes_with_cards_are_listed_by_name() -> None:
-    """Nodes without cards are left out, as in the original; one node alone is described as among all."""
-    assert [describe_node(node) for node in nodes_with_cards(INSPECTED)] == [A, Z]
-    assert inspect_node(INSPECTED, "z") == {"nodes": [Z]}
+    """Nodes without cards are left out, as in the original; a pod has on each card what it has there."""
+    assert [node.name for node in nodes_with_cards(INSPECTED)] == ["a", "z"]
+    (found,) = inspect_node(INSPECTED, "z")["nodes"]
+    assert (found["name"], found["totalGPU"], found["usedGPU"]) == ("z", 24, 7)
+    a, b = ({"name": name, "namespace": "default", "usedGPU": 3} for name in "ab")
+    assert found["devs"] == [
+        {"id": 0, "totalGPU": 14, "usedGPU": 1, "pods": [a | {"usedGPU": 1}]},
+        {"id": 1, "totalGPU": 10, "usedGPU": 6, "pods": [a, b]},
+    ]
 
 
 def test_an_unknown_node_is_an_error_that_names_it() -> None:

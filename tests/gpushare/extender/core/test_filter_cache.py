@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import pytest
 
 from gpushare.bounds import Bound
@@ -30,10 +32,9 @@ def pod(name: str, uid: str = "") -> ObjectMeta:
     return ObjectMeta(name=name, namespace="ns", uid=uid or f"uid-{name}")
 
 
-def due(filter_cache: FilterCache, now: float, *pending: str, most: int = 9, others: State = State.BOUND) -> list[str]:
-    """Names of those that are due."""
-    found = filter_cache.due(now, lambda metadata: PENDING if metadata.name in pending else Fate(others), most)
-    return [one.metadata.name for one in found]
+def due(filter_cache: FilterCache, now: float, most: int, passed_over: Set[str] = frozenset()) -> list[str]:
+    """Names of those that are due, if all are pending."""
+    return [one.metadata.name for one in filter_cache.due(now, lambda _: PENDING, most, passed_over)]
 
 
 def test_the_last_answer_is_kept_with_how_often_was_asked() -> None:
@@ -72,18 +73,38 @@ def test_a_new_node_is_a_reason_to_call_soon() -> None:
     assert (cached.patience, cached.tried, cached.waits_since) == (10, {"0", "1"}, 300)
 
 
+@pytest.mark.parametrize(
+    ("state", "seconds", "is_due", "is_kept"),
+    [
+        (State.PENDING, FIRST_PATIENCE - 0.1, False, True),
+        (State.PENDING, FIRST_PATIENCE, True, True),
+        (State.BOUND, FIRST_PATIENCE, False, False),
+        (State.GONE, FIRST_PATIENCE, False, False),
+        # A watch that is behind shows the pod minutes later.
+        (State.UNKNOWN, LAST_PATIENCE - 1, False, True),
+        (State.UNKNOWN, LAST_PATIENCE, False, False),
+    ],
+)
+def test_refused_pod_is_due_after_a_while(state: State, seconds: float, is_due: bool, is_kept: bool) -> None:
+    """A refused pod is due once its scheduler had the time to ask again, and forgotten once it waits no more."""
+    filter_cache = FilterCache()
+    filter_cache.note(pod("p"), Request(3), REFUSED, b"", 50)
+    found = filter_cache.due(50 + seconds, lambda _: Fate(state), 9)
+
+    assert [one.metadata.name for one in found] == ["p"] * is_due
+    assert (len(filter_cache), filter_cache.of("ns", "p") is not None) == (is_kept, is_kept)
+
+
 def test_pod_is_due_if_refused_everywhere_and_not_asked_about() -> None:
-    """A refused pod is due once its scheduler had the time to ask again, and each question about it starts that time again."""
+    """Each question about a pod starts its time again."""
     filter_cache = FilterCache()
     filter_cache.note(pod("refused"), Request(3), REFUSED, b"", 0)
     filter_cache.note(pod("fits"), Request(3), FilterResult(["a"], {}, {}), b"", 0)
     filter_cache.note(pod("nonsense"), None, REFUSED, b"", 0)
-    everybody = ("refused", "fits", "nonsense")
 
-    assert due(filter_cache, FIRST_PATIENCE - 0.1, *everybody) == []
-    assert due(filter_cache, FIRST_PATIENCE, *everybody) == ["refused"]
+    assert due(filter_cache, FIRST_PATIENCE, 9) == ["refused"]
     filter_cache.note(pod("refused"), Request(3), REFUSED, b"", FIRST_PATIENCE)
-    assert due(filter_cache, FIRST_PATIENCE + 1, *everybody) == []
+    assert due(filter_cache, FIRST_PATIENCE + 1, 9) == []
 
 
 def test_pod_called_in_vain_is_called_less_and_less_often() -> None:
@@ -101,27 +122,6 @@ def test_pod_called_in_vain_is_called_less_and_less_often() -> None:
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
 
 
-@pytest.mark.parametrize("state", [State.BOUND, State.GONE])
-def test_a_pod_that_waits_no_more_is_forgotten(state: State) -> None:
-    """A pod that is bound or gone is forgotten as soon as its turn comes."""
-    filter_cache = FilterCache()
-    filter_cache.note(pod("ended"), Request(3), REFUSED, b"", 0)
-    assert due(filter_cache, 10, others=state) == []
-
-    assert (len(filter_cache), filter_cache.of("ns", "ended")) == (0, None)
-
-
-def test_a_pod_that_the_watch_will_show_is_not_forgotten() -> None:
-    """A watch that is behind shows the pod minutes later: until then it is not called, and then it is."""
-    filter_cache = FilterCache()
-    filter_cache.note(pod("p"), Request(3), REFUSED, b"", 50)
-    assert due(filter_cache, LAST_PATIENCE + 49, others=State.UNKNOWN) == []
-    assert due(filter_cache, LAST_PATIENCE + 49, "p") == ["p"]
-    assert due(filter_cache, LAST_PATIENCE + 50, others=State.UNKNOWN) == []
-
-    assert len(filter_cache) == 0
-
-
 def test_longest_waiting_pods_come_first_a_few_at_a_time() -> None:
     """A turn is short, and a pod that is passed over leaves room for the others."""
     filter_cache = FilterCache()
@@ -129,9 +129,8 @@ def test_longest_waiting_pods_come_first_a_few_at_a_time() -> None:
         filter_cache.note(pod(name), Request(3), REFUSED, b"", 0)
     filter_cache.note(pod("a"), Request(3), REFUSED, b"", 1)
 
-    assert due(filter_cache, 10, *"abcd", most=2) == ["b", "c"]
-    passed_over = filter_cache.due(10, lambda _: PENDING, 2, {"uid-b", "uid-d"})
-    assert [found.metadata.name for found in passed_over] == ["c", "a"]
+    assert due(filter_cache, 10, 2) == ["b", "c"]
+    assert due(filter_cache, 10, 2, {"uid-b", "uid-d"}) == ["c", "a"]
 
 
 def test_the_size_of_what_is_kept_stays_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,13 +211,3 @@ def test_a_verdict_keeps_no_annotations() -> None:
 
     assert found is not None
     assert found.metadata == ObjectMeta("p", "ns", "uid-p")
-
-
-def test_answers_are_kept_by_their_size() -> None:
-    """A question may name few nodes by long names, so nodes are not what is counted."""
-    filter_cache = FilterCache()
-    for at in range(40):
-        filter_cache.note(pod(str(at)), Request(3), REFUSED, bytes(2**20), 0)
-    kept = [filter_cache.of("ns", str(at)) for at in range(40)]
-
-    assert sum(len(one.answer or b"") for one in kept if one is not None) == 32 * 2**20

@@ -10,13 +10,27 @@ import pytest
 
 from gpushare.extender.core import page_document as module
 from gpushare.extender.core.book import Book
-from gpushare.extender.core.decisions import BOUND, Decisions
-from gpushare.extender.core.explain import describe_node, nodes_with_cards
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.filter_cache import FilterCache
-from gpushare.extender.core.page_document import MOST_WAITING, Facts, PageDocument
+from gpushare.extender.core.page_document import (
+    MOST_WAITING,
+    NO_SLOT,
+    OVER_BOOKED,
+    OVERUSED,
+    UNHEALTHY,
+    Card,
+    Facts,
+    Overuser,
+    PageDocument,
+    Row,
+    Rows,
+    Sums,
+)
+from gpushare.extender.core.page_history import BOUND, Decisions
 from gpushare.manifests import PodCondition, PodStatus, Presence
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
+from gpushare.model.node import Booking, Device, NodeInfo, lay_out
+from gpushare.model.overuse import CardOveruse
 from gpushare.model.pod import Request
 from tests.gpushare.extender.core.booked import node, pod
 
@@ -57,27 +71,6 @@ def page(book: Book) -> Page:
     return Page(book)
 
 
-def test_the_document_has_the_cards_as_inspect_has_them(page: Page) -> None:
-    """By name, used and total of each card are those of /inspect; nodes without cards are not there."""
-    page.book.set_node(node("a", 10, 1))
-    page.book.set_node(node("without", 0, 0))
-    page.book.set_pod(pod("p", 3, on="n", card=1, phase="Running"))
-    page.at()
-    assert page.whole()["models"] == page.document.rows.models == [""]
-
-    inspected = [describe_node(one) for one in nodes_with_cards(page.book.snapshot())]
-    shown = [
-        {
-            "name": name,
-            "devs": [[cards[at], cards[at + 2], cards[at + 1]] for at in range(0, len(cards), 5)],
-        }
-        for name, _, cards, *_ in page.whole()["nodes"]
-    ]
-    devices = [[[dev["id"], dev["totalGPU"], dev["usedGPU"]] for dev in one["devs"]] for one in inspected]
-    assert shown == [{"name": one["name"], "devs": of} for one, of in zip(inspected, devices, strict=True)]
-    assert page.whole()["numbers"]["booked"] == 3 * 1024
-
-
 def test_the_head_says_what_the_document_is_of(page: Page) -> None:
     """Version, the clock of all times in it, and when the API server answered last."""
     page.at(100.04)
@@ -88,6 +81,7 @@ def test_the_head_says_what_the_document_is_of(page: Page) -> None:
 
     assert (whole["version"], whole["now"], whole["contacts"]) == (2, 101.3, CONTACTS)
     assert whole["extender"] == {"version": "1.2", "policy": "binpack", "ready": True}
+    assert whole["models"] == page.document.rows.models == [""]
     assert whole["decisions"] == [[101, "bound", "ns", "p", "n, card 0", 1, 101]]
     assert json.loads(page.document.beat) == {"version": 2, "now": 101.3, "contacts": CONTACTS}
 
@@ -110,29 +104,12 @@ def test_changes_are_what_differs_since_the_version_before(page: Page) -> None:
     assert changes["nodes"] == [["n", 1024, [0, 2, 14, 0, 0, 1, 0, 14, 0, 0], 0, "", [], None]]
 
 
-def test_overuse_on_a_node_is_a_change_of_its_row(page: Page) -> None:
-    """It comes and goes with the annotation of the node, and changes no number."""
-    page.book.set_pod(pod("p", 2, on="n", card=0, phase="Running"))
-    page.at()
-    overused = node("n")
-    overused.metadata.annotations = {"aliyun.com/gpushare-overuse": '[["p",0,2048,3000]]'}
-    page.book.set_node(overused)
-    changes = page.at(101)
-
-    assert set(changes) == {"base", "version", "now", "contacts", "nodes"}
-    assert [row[5] for row in changes["nodes"]] == [[[0, "default", "p", 2048, 3000]]]
-    page.book.set_node(node("n"))
-    assert [row[5] for row in page.at(102)["nodes"]] == [[]]
-
-
 def test_the_document_has_why_cards_are_unhealthy(page: Page) -> None:
     """By node and card, as the node published it; none is unhealthy at first."""
     page.at()
     assert page.whole()["reasons"] == {}
     cards = (CardFacts(0, "GPU-0", "", 14336, 14), CardFacts(1, "GPU-1", "", 14336, 14, healthy=False, reason="Xid 48"))
-    unhealthy = node("n")
-    unhealthy.metadata.annotations = {"aliyun.com/gpushare-cards": encode_cards(NodeCards(1, "ids", "GiB", "", cards))}
-    page.book.set_node(unhealthy)
+    page.book.set_node(node("n", cards=encode_cards(NodeCards(1, "ids", "GiB", "", cards))))
 
     assert page.at(101)["reasons"] == page.whole()["reasons"] == {"n": {"1": "Xid 48"}}
 
@@ -228,3 +205,147 @@ def test_a_book_that_is_not_complete_is_not_looked_at() -> None:
     assert not book._is_looked_at  # noqa: SLF001  # only the time of later events would show it
     page.at(101)
     assert len(page.whole()["nodes"]) == 1
+
+
+def info(name: str, *devices: Device, unplaced: int = 0, refusal: str | None = None) -> NodeInfo:
+    """A node with these cards, and perhaps a pod on none of them."""
+    pods = [Booking("u", "ns", "p", unplaced, ())] if unplaced else []
+    return lay_out(name, devices, pods, refusal)
+
+
+def followed(*nodes: NodeInfo, rows: Rows | None = None) -> Rows:
+    """The rows of these nodes."""
+    found = rows or Rows()
+    for _ in found.follow(nodes):
+        pass
+    return found
+
+
+def test_a_row_has_each_card_in_units() -> None:
+    """In the unit of the node, with the place of its model."""
+    two = info("n", Device(0, 14, 3, model="T4", unit_mib=1024), Device(2, 10, 10, model="P4", unit_mib=1024))
+    rows = followed(two, info("m", Device(0, 14, model="T4", unit_mib=1024)))
+    (entry, other) = rows.entries()
+
+    assert rows.models == ["T4", "P4"]
+    assert [*entry.row.each_card()] == [Card(0, 3, 14, 0, 0), Card(2, 10, 10, 1, 0)]
+    assert json.loads(entry.text) == ["n", 1024, [0, 3, 14, 0, 0, 2, 10, 10, 1, 0], 0, "", [], None]
+    assert (entry.models, other.models) == ({0, 1}, {0})
+    assert rows.texts() == [entry.text, rows.text_of("m")]
+
+
+def test_models_that_are_gone_are_forgotten() -> None:
+    """A node that names other models each time takes no more places than it has cards; other rows keep theirs."""
+    other, rows = info("m", Device(0, 14, model="T4")), Rows()
+    for number in range(50):
+        followed(other, info("n", Device(0, 14, model=f"X{number}"), Device(1, 14, model="")), rows=rows)
+
+    # A new model is there before the one that it replaces is gone.
+    assert len(rows.models) <= 4
+    assert [[rows.models[card.model] for card in one.row.each_card()] for one in rows.entries()] == [
+        ["T4"],
+        ["X49", ""],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("device", "marks", "free"),
+    [
+        (Device(0, 14, 4), 0, 10),
+        (Device(0, 14, 4, healthy=False), UNHEALTHY, 0),
+        (Device(0, 14, 15), OVER_BOOKED, 0),
+        (Device(0, 14, 14), 0, 0),
+        (Device(0, 14, 15, healthy=False), UNHEALTHY + OVER_BOOKED, 0),
+        (Device(0, 14, 4, slots=2, slots_used=2), NO_SLOT, 0),
+        (Device(0, 14, 4, healthy=False, slots=2, slots_used=2), UNHEALTHY + NO_SLOT, 0),
+        (Device(0, 14, 4, slots=2, slots_used=1), 0, 10),
+    ],
+)
+def test_unhealthy_over_booked_and_slotless_cards_are_marked(device: Device, marks: int, free: int) -> None:
+    """A pod can get nothing of a card that is unhealthy, full or without a slot."""
+    (entry,) = followed(info("n", device)).entries()
+    (card,) = entry.row.each_card()
+
+    assert (card.marks, card.free) == (marks, free)
+    assert entry.needs_attention is bool(marks & (UNHEALTHY | OVER_BOOKED))
+
+
+def test_an_unhealthy_card_has_the_reason_that_is_published() -> None:
+    """By node and card; a healthy card has none, whatever is published, and a node that is healthy is not there."""
+    unhealthy = Device(1, 14, healthy=False, reason="Xid 48")
+    rows = followed(
+        info("n", Device(0, 14, reason="old"), unhealthy, Device(2, 14, healthy=False)), info("m", Device(0, 14))
+    )
+    assert Rows().reasons == {}
+    assert rows.reasons == {"n": {1: "Xid 48"}}
+    assert followed(info("n", Device(0, 14)), rows=rows).reasons == {}
+
+
+def test_lost_pods_and_a_refusal_need_attention() -> None:
+    """A pod on no card, and a node that may not be used, are rare and need a person."""
+    lost, refused = followed(info("a", Device(0, 4), unplaced=3), info("b", Device(0, 4), refusal="newer")).entries()
+
+    assert (lost.needs_attention, lost.row.unplaced) == (True, 3)
+    assert (refused.needs_attention, refused.row.refusal) == (True, "newer")
+
+
+def test_sums_are_in_mib_whatever_the_units_are() -> None:
+    """The size of a card shows the unit of a node that publishes none."""
+    gib = info("a", Device(0, 14, 4), Device(1, 14, 20, healthy=False))
+    mib = info("b", Device(0, 15000, 1000), Device(1, 15000, 16000))
+    small = info("c", Device(0, 8, 8, unit_mib=256))
+    rows = followed(gib, mib, small)
+
+    assert [one.row.unit_mib for one in rows.entries()] == [1024, 1, 256]
+    assert rows.sums == Sums(
+        nodes=3,
+        cards=5,
+        booked=24 * 1024 + 17000 + 8 * 256,
+        free=10 * 1024 + 14000,
+        total=28 * 1024 + 30000 + 8 * 256,
+        largest=14000,
+        largest_on="b",
+        unhealthy=1,
+        over_booked=2,
+    )
+    assert followed(small).sums[5:7] == (0, "")
+    assert followed(info("a", Device(0, 4)), info("b", Device(0, 4))).sums.largest_on == "a"
+
+
+def test_only_changed_nodes_are_made_again() -> None:
+    """A node that the book has laid out again without a change is not reported."""
+    same, changing, going = info("a", Device(0, 4)), info("b", Device(0, 4)), info("c", Device(0, 4))
+    rows = followed(same, changing, going)
+    before, again = rows.entries(), info("b", Device(0, 4))
+    assert (rows.changed, rows.gone) == (["a", "b", "c"], [])
+
+    followed(same, again, rows=rows)
+    assert (rows.changed, rows.gone) == ([], ["c"])
+    assert (rows.entries()[0] is before[0], rows.entries()[1].node is again) == (True, True)
+    followed(same, info("b", Device(0, 4, 1)), rows=rows)
+    assert (rows.changed, rows.gone) == (["b"], [])
+    assert rows.entries()[1].row == Row("b", 1024, (0, 1, 4, 0, 0), 0, "")
+
+
+def test_rows_stay_whole_while_they_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In slices; a reader between two of them sees the former state."""
+    monkeypatch.setattr(module, "_NODES_AT_ONCE", 2)
+    rows = followed(info("a", Device(0, 4)))
+    steps = rows.follow([info(name, Device(0, 4, 2)) for name in "abcde"])
+
+    seen = [([one.row.name for one in rows.entries()], rows.sums.booked, [*rows.changed]) for _ in steps]
+    assert seen == [(["a"], 0, ["a"])] * 2 + [([*"abcde"], 10 * 1024, [*"abcde"])] * 2
+    assert ([one.row.name for one in rows.entries()], rows.sums.booked) == ([*"abcde"], 10 * 1024)
+
+
+def test_pods_that_overuse_are_named_while_they_are_there() -> None:
+    """With the amounts that the node publishes; the card is marked, and the node needs attention."""
+    booking = Booking("u", "team", "greedy", 1, ((0, 1),))
+    overuse = (CardOveruse("u", 0, 1024, 1253), CardOveruse("gone", 1, 1024, 2000))
+    devices = (Device(0, 14, unit_mib=1024), Device(1, 14, unit_mib=1024))
+    (entry,) = followed(lay_out("n", devices, [booking], None, overuse)).entries()
+
+    assert entry.row.overusers == (Overuser(0, "team", "greedy", 1024, 1253),)
+    assert [card.marks for card in entry.row.each_card()] == [OVERUSED, 0]
+    assert entry.needs_attention
+    assert entry.sums.free == 27 * 1024

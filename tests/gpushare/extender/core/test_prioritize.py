@@ -40,11 +40,39 @@ def test_each_policy_likes_other_nodes(policy: str, expected: dict[str, int]) ->
     assert scores(policy) == expected
 
 
-def test_an_over_booked_node_is_full_and_no_more() -> None:
-    """A pod past the extender is on the other card."""
-    node = lay_out("n", (Device(0, 16), Device(1, 16, 40)), [])
+THREE = (Device(0, 16, 8, uuid="a"), Device(1, 16, uuid="b"), Device(2, 16, 9, uuid="c"))
+MORE = Snapshot(
+    dict(CLUSTER.nodes)
+    | {
+        "over-booked": lay_out("over-booked", (Device(0, 16), Device(1, 16, 40)), []),
+        "three": lay_out("three", THREE, []),
+        "odd": lay_out("odd", (Device(0, 0), Device(1, 0)), []),
+    },
+    lambda: EXPECTED,
+    {"odd": 8000},
+)
 
-    assert prioritize(Question(Request(16)), ["n"], Snapshot({"n": node})) == {"n": 10}
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        # A pod past the extender is on the other card: the node is full, and no more.
+        (Question(Request(16)), {"over-booked": 10}),
+        # The tightest cards that hold the parts: 29 of their 32 units are used with the pod, and of the node 29 of 48.
+        (Question(Request(12, wishes=Wishes(split=(7, 5)))), {"three": 8}),
+        # Filter judges a node that is unknown or too small, but it must not win here, nor if nodes are compared.
+        (Question(Request(12)), {"gone": 0, "full": 0, "empty": 6}),
+        (question(Request(12), MORE, "fragmentation"), {"full": 0, "empty": 10}),
+        (Question(Request(1)), {"full": 9}),
+        # Cards have no opinion on a pod that asks for nothing.
+        (Question(Request(0)), {"empty": 0, "full": 0}),
+        # A node may have more cards than units: its cards are of none.
+        (question(Request(0), MORE, "fragmentation", 1000), {"odd": 10}),
+    ],
+)
+def test_a_node_is_scored_as_it_would_be_filled(asked: Question, expected: dict[str, int]) -> None:
+    """How full the node and the card would be, each half, from 0 to 10."""
+    assert prioritize(asked, list(expected), MORE) == expected
 
 
 def test_values_are_kept_for_the_next_question() -> None:
@@ -59,41 +87,26 @@ def test_values_are_kept_for_the_next_question() -> None:
     assert known == {"half": 1, "full": 10}
 
 
-def test_a_split_is_scored_by_all_its_cards() -> None:
-    """The tightest that hold the parts: 29 of their 32 units are used with the pod, and of the node 29 of 48."""
-    cards = (Device(0, 16, 8, uuid="a"), Device(1, 16, uuid="b"), Device(2, 16, 9, uuid="c"))
-    asked = Question(Request(12, wishes=Wishes(split=(7, 5))))
-
-    assert prioritize(asked, ["n"], Snapshot({"n": lay_out("n", cards, [])})) == {"n": 8}
-
-
-def test_fragmentation_likes_where_cpu_is_not_stranded() -> None:
-    """A pod without a card belongs on CPU that cards do not need; if CPU is not known all nodes score alike."""
+@pytest.mark.parametrize(
+    ("cpu", "asked", "expected"),
+    [
+        ({"a": 16_000, "b": 32_000}, 8000, {"a": 0, "b": 10}),
+        # If CPU is not known all nodes score alike.
+        ({"b": 32_000, "c": None}, 8000, {"b": 10, "c": 10}),
+        # No memory is wasted on a node without cards, nor on one with all its memory stranded already.
+        ({"a": 16_000, "b": 3000, "plain": 16_000}, 1000, {"a": 0, "b": 10, "plain": 10}),
+    ],
+)
+def test_fragmentation_likes_where_cpu_is_not_stranded(
+    cpu: dict[str, int | None], asked: int, expected: dict[str, int]
+) -> None:
+    """A pod without a card belongs on CPU that cards do not need."""
     nodes = {name: lay_out(name, (Device(0, 16), Device(1, 16)), []) for name in "abc"}
-    needy = Forecast({PodClass(8, cpu_milli=4000): 1})
-    cpu = {"a": 16_000, "b": 32_000}
-    snapshot = Snapshot(nodes, lambda: needy, cpu)
+    nodes["plain"] = lay_out("plain", (), [])
+    free = {name: amount for name, amount in cpu.items() if amount is not None}
+    snapshot = Snapshot(nodes, lambda: Forecast({PodClass(8, cpu_milli=4000): 1}), free)
 
-    assert prioritize(question(Request(0), snapshot, "fragmentation", 8000), ["a", "b"], snapshot) == {"a": 0, "b": 10}
-    assert prioritize(question(Request(0), snapshot, "fragmentation", 8000), ["b", "c"], snapshot) == {"b": 10, "c": 10}
-
-
-def test_fragmentation_likes_a_node_without_cards() -> None:
-    """A pod without a card wastes no memory there, and none on a node with all its memory stranded already."""
-    nodes = {name: lay_out(name, (Device(0, 16), Device(1, 16)), []) for name in ("needed", "stranded")}
-    cpu = {"needed": 16_000, "stranded": 3000, "plain": 16_000}
-    needy = Forecast({PodClass(8, cpu_milli=4000): 1})
-    snapshot = Snapshot(nodes | {"plain": lay_out("plain", (), [])}, lambda: needy, cpu)
-    asked = question(Request(0), snapshot, "fragmentation", 1000)
-
-    assert prioritize(asked, list(cpu), snapshot) == {"needed": 0, "stranded": 10, "plain": 10}
-
-
-def test_a_card_without_units_is_no_error() -> None:
-    """A node may have more cards than units: its cards are of none."""
-    snapshot = Snapshot({"odd": lay_out("odd", (Device(0, 0), Device(1, 0)), [])}, lambda: EXPECTED, {"odd": 8000})
-
-    assert prioritize(question(Request(0), snapshot, "fragmentation", 1000), ["odd"], snapshot) == {"odd": 10}
+    assert prioritize(question(Request(0), snapshot, "fragmentation", asked), list(cpu), snapshot) == expected
 
 
 def test_none_that_is_worse_is_among_the_best() -> None:
@@ -111,25 +124,6 @@ def test_alike_nodes_are_alike_also_where_they_are_compared() -> None:
 
     assert len(set(prioritize(asked, list(nodes), snapshot).values())) == 1
     assert prioritize(asked, list(nodes), snapshot, {"a": 0.0, "b": 1e-6, "c": 1.0}) == {"a": 10, "b": 10, "c": 0}
-
-
-def test_node_that_is_unknown_or_too_small_scores_nothing() -> None:
-    """A node that is unknown or too small scores 0: filter is its judge, but it must not win here."""
-    asked = Question(Request(12))
-
-    assert prioritize(asked, ["gone", "full", "empty"], CLUSTER) == {"gone": 0, "full": 0, "empty": 6}
-
-
-def test_the_least_request_is_scored() -> None:
-    """One unit; and where nodes are compared, one that does not hold the pod gets 0."""
-    assert prioritize(Question(Request(1)), ["full"], CLUSTER) == {"full": 9}
-    asked = question(Request(12), CLUSTER, "fragmentation")
-    assert prioritize(asked, ["full", "empty"], CLUSTER) == {"full": 0, "empty": 10}
-
-
-def test_a_pod_that_asks_for_nothing_finds_all_nodes_alike() -> None:
-    """Cards have no opinion on it."""
-    assert prioritize(Question(Request(0)), ["a", "b"], CLUSTER) == {"a": 0, "b": 0}
 
 
 CARDS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25), st.booleans()), min_size=1, max_size=4)

@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import itertools
 
-import msgspec
 import pytest
 
 from gpushare.extender.core.workload import Workload
-from gpushare.manifests import Node, Pod
 from gpushare.model.forecast import Forecast, PodClass
-from gpushare.model.node import Booking
 from gpushare.model.wishes import NONE, Wishes
-
-
-def node(name: str, cpu: object) -> Node:
-    """With this amount of CPU."""
-    status = {"allocatable": {"cpu": cpu}} if cpu is not None else None
-    return msgspec.convert({"metadata": {"name": name}, "status": status}, Node)
-
-
-def pod(uid: str, cpu: object = "1") -> Pod:
-    """With this amount of CPU."""
-    containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
-    return msgspec.convert({"metadata": {"name": uid, "uid": uid}, "spec": {"containers": containers}}, Pod)
-
+from tests.gpushare.extender.core.booked import booking, node, pod
 
 _NUMBERS = itertools.count()
 
 
-def come(workload: Workload, units: int, times: int, wishes: Wishes = NONE, *, cpu: object = "1") -> None:
+def come(workload: Workload, units: int, times: int, wishes: Wishes = NONE, *, cpu: str = "1") -> None:
     """This number of pods of this number of units."""
     for _ in range(times):
         uid = f"pod-{next(_NUMBERS)}"
-        workload.note(pod(uid, cpu), Booking(uid, "ns", uid, units, ((0, units),)), wishes)
+        workload.note(pod(uid, cpu=cpu), booking(uid, units, 0), wishes)
 
 
 def expected(workload: Workload) -> dict[PodClass, float]:
@@ -95,12 +80,12 @@ def test_the_strangest_amounts_of_cpu_are_few_classes() -> None:
 
 def test_a_pod_counts_once_until_it_has_ended() -> None:
     """However often it is reported."""
-    workload, booking = Workload(), Booking("a", "ns", "a", 4, ((0, 4),))
+    workload = Workload()
     for _ in range(30):
-        workload.note(pod("a"), booking, NONE)
+        workload.note(pod("a", cpu="1"), booking("a", 4, 0), NONE)
         assert expected(workload) == {PodClass(4, cpu_milli=1000): 1}
     workload.remove_pod("a")
-    workload.note(pod("a"), booking, NONE)
+    workload.note(pod("a", cpu="1"), booking("a", 4, 0), NONE)
     come(workload, 4, 9)
 
     assert expected(workload) == {PodClass(4, cpu_milli=1000): 11}
@@ -115,50 +100,48 @@ def test_a_split_is_several_cards_and_models_are_distinct() -> None:
     assert expected(workload) == {PodClass(4, 2, 1000, models): 1}
 
 
-def test_expected_pods_of_a_file_win() -> None:
-    """Whatever comes."""
-    said = Forecast({PodClass(7): 1})
-    workload = Workload(expected=said)
-    come(workload, 4, 100)
-
-    assert workload.forecast() is said
-
-
 def test_free_cpu_is_allocatable_without_the_pods_requests() -> None:
-    """Never less than nothing; whichever comes first, pod or node; each change names its node."""
+    """Never less than nothing; whichever comes first, pod or node; each change names its node. Most policies do not ask."""
+    unasked = Workload()
+    unasked.set_node(node("n", cpu="4"))
+    unasked.set_pod(pod("a", cpu="1"), "n")
+    assert dict(unasked.free_cpu) == {}
+
     workload, changed = Workload(counts_cpu=True), list[str]()
     workload.on_change = changed.append
-    workload.set_pod(pod("a", "1500m"), "n")
+    workload.set_pod(pod("a", cpu="1500m"), "n")
     assert (dict(workload.free_cpu), changed) == ({}, ["n"])
-    workload.set_node(node("n", "4"))
-    workload.set_node(node("m", 2))
-    workload.set_node(node("odd", "much"))
-    workload.set_node(node("silent", None))
+    silent = node("silent")
+    silent.status = None
+    for one in (node("n", cpu="4"), node("m", cpu="2"), node("odd", cpu="much"), silent):
+        workload.set_node(one)
     assert dict(workload.free_cpu) == {"n": 2500, "m": 2000, "odd": 0, "silent": 0}
 
     changed.clear()
-    workload.set_pod(pod("a", "1500m"), "n")
-    workload.set_pod(pod("b", "0"), "n")
+    workload.set_pod(pod("a", cpu="1500m"), "n")
+    workload.set_pod(pod("b", cpu="0"), "n")
     assert changed == []
-    workload.set_pod(pod("c", "9"), "n")
+    workload.set_pod(pod("c", cpu="9"), "n")
     assert (workload.free_cpu["n"], changed) == (0, ["n"])
     workload.remove_pod("c")
     workload.remove_pod("c")
     assert changed == ["n"] * 2
-    workload.set_pod(pod("a", "1"), "m")
+    workload.set_pod(pod("a", cpu="1"), "m")
     assert (workload.free_cpu["n"], workload.free_cpu["m"], changed[2:]) == (4000, 1000, ["n", "m"])
-    workload.set_pod(pod("a", "0"), "m")
+    workload.set_pod(pod("a", cpu="0"), "m")
     assert (workload.free_cpu["m"], changed[4:]) == (2000, ["m"])
 
 
 def test_a_node_that_is_gone_keeps_its_pods() -> None:
-    """A node that is gone keeps its pods, because it comes back with them."""
+    """A node that is gone keeps its pods, because it comes back with them. The end of a pod does not bring it back."""
     workload = Workload(counts_cpu=True)
-    workload.set_node(node("n", "4"))
-    workload.set_pod(pod("a"), "n")
+    workload.set_node(node("n", cpu="4"))
+    for uid in ("a", "b"):
+        workload.set_pod(pod(uid, cpu="1"), "n")
     workload.remove_node("n")
+    workload.remove_pod("b")
     assert dict(workload.free_cpu) == {}
-    workload.set_node(node("n", "8"))
+    workload.set_node(node("n", cpu="8"))
 
     assert dict(workload.free_cpu) == {"n": 7000}
 
@@ -174,23 +157,3 @@ def test_a_pod_that_was_not_bound_frees_the_cpu_of_its_node() -> None:
     workload.forget("a", "m", "")
 
     assert changed == ["n", "n", "m", "m"]
-
-
-def test_no_cpu_is_counted_if_no_policy_asks() -> None:
-    """Most clusters have another policy: it costs them nothing."""
-    workload = Workload()
-    workload.set_node(node("n", "4"))
-
-    workload.set_pod(pod("a"), "n")
-    assert dict(workload.free_cpu) == {}
-
-
-def test_no_pod_brings_back_a_node_that_is_gone() -> None:
-    """The end of a pod there leaves the node without free CPU."""
-    workload = Workload(counts_cpu=True)
-    workload.set_node(node("n", "4"))
-    workload.set_pod(pod("a"), "n")
-    workload.remove_node("n")
-    workload.remove_pod("a")
-
-    assert dict(workload.free_cpu) == {}

@@ -12,15 +12,14 @@ import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from clusters.api.waiting import eventually
 from e2e.browser import CHROMIUM, NO_CHROMIUM, Browser, browser
-from gpushare.extender.core.decisions import REFUSED
-from gpushare.serving.http_connection import HttpConnection
-from tests.gpushare.extender.ui.page_rig import PAGE, Extender, cards_node, extender
+from gpushare.extender.core.page_history import REFUSED
+from tests.gpushare.extender.rig import Extender
+from tests.gpushare.extender.ui.page_rig import PAGE, cards_node, extender, refuse, run_pod
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 AXE = importlib.util.find_spec("axe_playwright_python")
@@ -76,8 +75,8 @@ async def text(shown: Browser, selector: str) -> str:
 async def test_the_cards_are_those_of_inspect(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Each card of each node, booked of whole units, with script and without."""
     async with extender() as one:
-        one.run_pod("p", 6, "n1", 1)
-        one.run_pod("over", 20, "n1", 0)
+        run_pod(one, "p", 6, "n1", 1)
+        run_pod(one, "over", 20, "n1", 0)
         nodes = (await one.http.get("/gpushare-scheduler/inspect")).json()["nodes"]
         async with opened(one, tmp_path, "", *words) as shown:
             cards = await shown.evaluate(CARDS)
@@ -96,12 +95,12 @@ async def test_a_new_pod_appears_without_a_reload(tmp_path: Path) -> None:
         await shown.evaluate("window.before = true")
         assert await text(shown, "#waiting") == "0"
         await shown.evaluate("window.kept = document.querySelectorAll('#rows tr')[1]")
-        one.run_pod("p", 6, "n1", 1)
+        run_pod(one, "p", 6, "n1", 1)
         await becomes(shown, f"({CARDS}).n1", ["0: 0/14", "1: 6/14"])
         assert await shown.evaluate("window.kept === document.querySelectorAll('#rows tr')[1]"), "it has not changed"
-        one.refuse("waits", 30, "n1", "n2")
+        refuse(one, "waits", 30, "n1", "n2")
         await becomes(shown, "document.getElementById('waiting').textContent", "1")
-        assert "default/waits" in await text(shown, "#pods")
+        assert "d/waits" in await text(shown, "#pods")
         assert "1 node: no GPU of the node is large enough" in await text(shown, "#pods")
         assert "refused" in await text(shown, "#decisions")
         assert await text(shown, "#booked") == "6 GiB"
@@ -122,7 +121,7 @@ async def test_unhealthy_and_over_booked_cards_are_marked(tmp_path: Path) -> Non
           for (let at = 0; at < data.length; at += 4) if (data[at] === r && data[at + 1] === g && data[at + 2] === b) return true;
           return false; }; })(getComputedStyle(document.documentElement).getPropertyValue('--' + name)))"""
     async with extender() as one, opened(one, tmp_path) as shown:
-        one.run_pod("over", 20, "n1", 0)
+        run_pod(one, "over", 20, "n1", 0)
         await becomes(shown, CARDS, {"n1": ["0: 20/14 ▲ over-booked", "1: 0/14"], "n2": ["0: 0/10 ✕ unhealthy"]})
         assert (await text(shown, "#attention")).splitlines() == ["n1 card 0: ▲ over-booked", "n2 card 0: ✕ unhealthy"]
         places = [("n1", 0), ("n1", 1), ("n2", 0)]
@@ -132,29 +131,12 @@ async def test_unhealthy_and_over_booked_cards_are_marked(tmp_path: Path) -> Non
             "document.getElementById('map').getAttribute('aria-label')"
         )
 
-        one.book.set_node(cards_node("n2", 10, unhealthy=(0,), reason="lost"))
+        one.knows(cards_node("n2", 10, unhealthy=(0,), reason="lost"))
         await becomes(shown, "document.getElementById('attention').innerText.includes('✕ unhealthy: lost')", True)
 
-        one.book.set_node(cards_node("n2", 10))
+        one.knows(cards_node("n2", 10))
         await becomes(shown, f"({CARDS}).n2", ["0: 0/10"])
         assert await text(shown, "#attention") == "n1 card 0: ▲ over-booked"
-
-
-async def test_a_pod_that_overuses_is_named(tmp_path: Path) -> None:
-    """With its card and both amounts, in the list and beside its node, until its plugin takes it off the node."""
-    async with extender() as one:
-        one.run_pod("greedy", 1, "n1", 1)
-        overused = cards_node("n1", 14, 14)
-        (overused.metadata.annotations or {})["aliyun.com/gpushare-overuse"] = '[["greedy",1,1024,1253]]'
-        one.book.set_node(overused)
-        line = "card 1: default/greedy uses 1253 MiB and booked 1024 MiB"
-        async with opened(one, tmp_path) as shown:
-            assert (await text(shown, "#attention")).splitlines() == [f"n1 {line}", "n2 card 0: ✕ unhealthy"]
-            assert line in await text(shown, "#rows th")
-            assert (await shown.evaluate(CARDS))["n1"] == ["0: 0/14", "1: 1/14 ▲ overused"]
-            one.book.set_node(cards_node("n1", 14, 14))
-            await becomes(shown, f"({CARDS}).n1", ["0: 0/14", "1: 1/14"])
-            assert await text(shown, "#attention") == "n2 card 0: ✕ unhealthy"
 
 
 async def test_search_and_filters_are_in_the_address(tmp_path: Path) -> None:
@@ -186,7 +168,7 @@ async def press(shown: Browser, key: str, code: int) -> None:
 async def test_the_keyboard_reaches_the_pods_of_a_node(tmp_path: Path) -> None:
     """Tab to the node, Enter opens it, and the focus stays there while the node changes."""
     async with extender() as one, opened(one, tmp_path) as shown:
-        one.run_pod("p", 6, "n1", 1)
+        run_pod(one, "p", 6, "n1", 1)
         await becomes(shown, f"({CARDS}).n1", ["0: 0/14", "1: 6/14"])
         for _ in range(40):
             await press(shown, "Tab", 9)
@@ -194,9 +176,9 @@ async def test_the_keyboard_reaches_the_pods_of_a_node(tmp_path: Path) -> None:
                 break
         await press(shown, "Enter", 13)
         details = "document.querySelector('.detail')?.innerText"
-        await becomes(shown, details, "card 0, 0 of 14 units: no pod\ncard 1, 6 of 14 units: default/p (6)")
-        one.run_pod("q", 2, "n1", 0)
-        await becomes(shown, details, "card 0, 2 of 14 units: default/q (2)\ncard 1, 6 of 14 units: default/p (6)")
+        await becomes(shown, details, "card 0, 0 of 14 units: no pod\ncard 1, 6 of 14 units: d/p (6)")
+        run_pod(one, "q", 2, "n1", 0)
+        await becomes(shown, details, "card 0, 2 of 14 units: d/q (2)\ncard 1, 6 of 14 units: d/p (6)")
         assert await shown.evaluate("document.activeElement.dataset.node") == "n1"
         await press(shown, "Enter", 13)
         assert await shown.evaluate("document.querySelectorAll('.detail').length") == 0
@@ -213,11 +195,11 @@ async def test_the_page_keeps_the_rules_of_accessibility(tmp_path: Path, has_scr
     assert AXE.origin is not None
     axe = (Path(AXE.origin).parent / "axe.min.js").read_text()
     async with extender() as one:
-        one.run_pod("over", 20, "n1", 0)
-        one.refuse("waits", 30, "n1", "n2")
-        one.book.set_node(cards_node("n3", *[10] * 8, model="NVIDIA H100 80GB HBM3"))
-        one.book.set_node(cards_node("ip-10-0-0-1.eu-central-1.compute.internal", 10))
-        one.refuse("training-with-a-long-name-7d9c8b6f5-x2x4z", 30, "n1", "n2")
+        run_pod(one, "over", 20, "n1", 0)
+        refuse(one, "waits", 30, "n1", "n2")
+        one.knows(cards_node("n3", *[10] * 8, model="NVIDIA H100 80GB HBM3"))
+        one.knows(cards_node("ip-10-0-0-1.eu-central-1.compute.internal", 10))
+        refuse(one, "training-with-a-long-name-7d9c8b6f5-x2x4z", 30, "n1", "n2")
         written = tmp_path / "page.html"
         written.write_text(re.sub("<script>.*</script>", "", (await one.http.get(PAGE)).text, flags=re.DOTALL))
         async with browser(f"{one.url}{PAGE}" if has_script else written.as_uri(), tmp_path) as shown:
@@ -242,7 +224,7 @@ async def test_a_silent_extender_is_seen(tmp_path: Path) -> None:
         await shown.evaluate("heard -= 30000; tick()")
         assert (await text(shown, "#fresh")).startswith("No message from the extender for 3")
         assert (await text(shown, "#notice")).startswith("No message from the extender for 3")
-        one.run_pod("p", 6, "n1", 1)
+        run_pod(one, "p", 6, "n1", 1)
         await becomes(shown, IS_LIVE, True)
         assert await text(shown, "#notice") == "The page is live again"
 
@@ -251,11 +233,11 @@ async def test_a_page_that_lost_its_connection_comes_back(tmp_path: Path) -> Non
     """The browser connects again by itself, and the page reads all again: it may be another extender."""
     async with extender() as one, opened(one, tmp_path) as shown:
         for member in one.page.viewers:
-            cast(HttpConnection, member).abort()
-        one.book.set_node(cards_node("n3", 4))
+            member.abort()
+        one.knows(cards_node("n3", 4))
         one.page.document.version += 100
         await becomes(shown, NAMES, ["n1", "n2", "n3"])
-        one.run_pod("p", 6, "n1", 1)
+        run_pod(one, "p", 6, "n1", 1)
         await becomes(shown, f"({CARDS}).n1", ["0: 0/14", "1: 6/14"])
 
 
@@ -263,7 +245,7 @@ async def test_thousands_of_nodes_make_no_larger_page(tmp_path: Path) -> None:
     """One page of the table, and a map on which each node is one square."""
     async with extender() as one:
         for number in range(2000):
-            one.book.set_node(cards_node(f"m{number:04}", *[14] * 8))
+            one.knows(cards_node(f"m{number:04}", *[14] * 8))
         async with opened(one, tmp_path) as shown:
             await becomes(shown, "layout?.places.length", 2002)
             assert await shown.evaluate("[layout.isByNode, layout.height <= 560]") == [True, True]
@@ -282,15 +264,3 @@ async def test_texts_of_others_are_no_markup(tmp_path: Path) -> None:
         one.verbs.decisions.note(1, REFUSED, "ns", "p", evil)
         await becomes(shown, f"document.getElementById('decisions').innerText.includes({json.dumps(evil)})", True)
         assert await shown.evaluate("[document.querySelectorAll('img').length, window.evil === undefined]") == [0, True]
-
-
-async def test_a_pod_is_found_by_its_name(tmp_path: Path) -> None:
-    """Its node is shown while the words are in the field, also if the pod came later, and as the server writes the page."""
-    names = "[...document.querySelectorAll('#rows tr th [data-node]')].map(one => one.textContent)"
-    async with extender() as one, opened(one, tmp_path, "?q=default/web") as shown:
-        await becomes(shown, names, [])
-        one.run_pod("web-0", 2, "n1", 0)
-        await becomes(shown, names, ["n1"])
-        written = await one.http.get(f"{PAGE}?q=default/web")
-        assert 'data-node="n1"' in written.text
-        assert 'data-node="n2"' not in written.text.partition('id="rows"')[2]

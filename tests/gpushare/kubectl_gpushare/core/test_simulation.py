@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.extender.core.page_rows import Rows
+from gpushare.extender.core.page_document import Rows
 from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
 from gpushare.kubectl_gpushare.core.explanation import explain_pod
 from gpushare.kubectl_gpushare.core.node_rules import amounts_of, rule_against, short_of

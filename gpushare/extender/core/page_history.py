@@ -1,8 +1,13 @@
-"""The last decisions about pods, for the page. Pure: the newest are kept, in memory alone."""
+"""What the page shows of the past: the last decisions about pods, and one hour of numbers, a point each minute.
+
+Pure: in memory alone, and gone with the process.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import math
+from collections import OrderedDict, deque
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 # Decisions that are kept: a screen or two, and some kB.
@@ -10,6 +15,9 @@ MOST_DECISIONS: Final = 60
 
 # A reason may quote a caller: its beginning is kept.
 MOST_CHARACTERS: Final = 300
+
+SECONDS_A_POINT: Final = 60.0
+MOST_POINTS: Final = 60
 
 BOUND: Final = "bound"
 REFUSED: Final = "refused"
@@ -35,8 +43,7 @@ class Decision(NamedTuple):
 class Decisions:
     """The newest ones, and how many there were of each outcome since the start."""
 
-    def __init__(self, most: int = MOST_DECISIONS) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, ...], Decision] = OrderedDict()
         self.counts = dict.fromkeys((BOUND, REFUSED, NOT_BOUND, PREEMPTED), 0)
 
@@ -47,9 +54,48 @@ class Decisions:
         before = self._kept.pop(key, None)
         times, first = (1, int(at)) if before is None else (before.times + 1, before.first)
         self._kept[key] = Decision(int(at), *key, times, first)
-        if len(self._kept) > self._most:
+        if len(self._kept) > MOST_DECISIONS:
             self._kept.popitem(last=False)
 
     def newest(self) -> tuple[Decision, ...]:
         """The kept ones, the newest first."""
         return tuple(reversed(self._kept.values()))
+
+
+class Point(NamedTuple):
+    """The numbers at one moment, in MiB and pods; ``bound`` and ``refused`` are of the minute before."""
+
+    at: int
+    booked: int
+    free: int
+    total: int
+    largest: int
+    waiting: int
+    bound: int
+    refused: int
+
+
+class Trends:
+    """The points, oldest first."""
+
+    def __init__(self) -> None:
+        self._points: deque[Point] = deque(maxlen=MOST_POINTS)
+        self._counted: Mapping[str, int] = {}
+        self._due = -math.inf
+
+    def is_due(self, now: float) -> bool:
+        """Is a minute over since the last point?"""
+        return now >= self._due
+
+    def add(
+        self, now: float, *, booked: int, free: int, total: int, largest: int, waiting: int, counts: Mapping[str, int]
+    ) -> None:
+        """One more point; ``counts`` are of decisions since the start of the process."""
+        bound, refused = (counts[one] - self._counted.get(one, 0) for one in (BOUND, REFUSED))
+        self._points.append(Point(int(now), booked, free, total, largest, waiting, bound, refused))
+        self._counted = dict(counts)
+        self._due = now + SECONDS_A_POINT
+
+    def points(self) -> tuple[Point, ...]:
+        """All of them."""
+        return tuple(self._points)
