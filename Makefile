@@ -182,8 +182,7 @@ mutants: $(READY) #+ Change the cores in small ways, and expect a unit test to f
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
 generate: $(READY) #+ Regenerate the gRPC stubs from their .proto files, the chart's templates, docs/reference.md from the code, docs/compatibility.md from kept reports
-	@$(BIN)/python -m gpushare.deviceplugin.proto.generate
-	@$(BIN)/python -m clusters.kubelet.proto.generate
+	@$(BIN)/python -m clusters.kubelet.proto.generate gpushare.deviceplugin.proto clusters.kubelet.proto
 	@$(BIN)/python -m clusters.deploy.chart_templates
 	@$(BIN)/python docs/reference_page.py
 	@$(BIN)/python docs/compatibility_page.py

@@ -1,4 +1,4 @@
-"""Generate the stubs: ``python -m clusters.kubelet.proto.generate`` (needs grpcio-tools).
+"""Generate the stubs of these packages: ``python -m clusters.kubelet.proto.generate PACKAGE...`` (needs grpcio-tools).
 
 The same input gives the same output.
 """
@@ -11,31 +11,32 @@ import sys
 from pathlib import Path
 from typing import Final
 
-_FOLDER: Final = Path(__file__).parent
-_PACKAGE: Final = "clusters.kubelet.proto"
+_ROOT: Final = Path(__file__).parents[3]
 
 
 def main() -> int:
     """Write ``*_pb2.py``, ``*_pb2.pyi`` and ``*_pb2_grpc.py`` beside each ``.proto`` and print their names."""
-    names = sorted(path.name for path in _FOLDER.glob("*.proto"))
-    kinds = [f"--{kind}_out={_FOLDER}" for kind in ("python", "pyi", "grpc_python")]
-    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={_FOLDER}", *kinds, *names], check=True)
-    for name in names:
-        stem = name.removesuffix(".proto")
-        for written in (f"{stem}_pb2.py", f"{stem}_pb2.pyi", f"{stem}_pb2_grpc.py"):
-            path = _FOLDER / written
-            path.write_text(adapted(path.read_text()))
-            print(path)  # noqa: T201  # what the command is for
+    for package in sys.argv[1:]:
+        folder = _ROOT / package.replace(".", "/")
+        names = sorted(path.name for path in folder.glob("*.proto"))
+        kinds = [f"--{kind}_out={folder}" for kind in ("python", "pyi", "grpc_python")]
+        subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={folder}", *kinds, *names], check=True)
+        for name in names:
+            stem = name.removesuffix(".proto")
+            for written in (f"{stem}_pb2.py", f"{stem}_pb2.pyi", f"{stem}_pb2_grpc.py"):
+                path = folder / written
+                path.write_text(adapted(path.read_text(), package))
+                print(path)  # noqa: T201  # what the command is for
     return 0
 
 
-def adapted(source: str) -> str:
+def adapted(source: str, package: str) -> str:
     """The generated text with absolute imports and with a descriptor pool of its own.
 
     The pool that all modules share takes each message name once; a program under test may bring stubs of the same API
     into one process.
     """
-    source = re.sub(r"^import (\w+_pb2) as", rf"from {_PACKAGE} import \1 as", source, flags=re.MULTILINE)
+    source = re.sub(r"^import (\w+_pb2) as", rf"from {package} import \1 as", source, flags=re.MULTILINE)
     return source.replace("_descriptor_pool.Default()", "_descriptor_pool.DescriptorPool()")
 
 
