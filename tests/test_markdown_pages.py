@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.verification import HoldReason
-from gpushare.deviceplugin.core.node_condition import ENDED, health_of, no_cards
+from gpushare.deviceplugin.core.announced_cards import ENDED, health_of, no_cards
 from gpushare.model.cards import CardFacts, NodeCards
 from tests.tracked_files import ROOT, tracked
 

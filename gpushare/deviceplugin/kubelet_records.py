@@ -58,11 +58,6 @@ class _Checkpoint(msgspec.Struct, gc=False):
 _DECODER: Final = Decoder(_Checkpoint)
 
 
-def _entry(line: _Line) -> Entry:
-    ids, variables = frozenset(_flat(line.DeviceIDs)), _variables_of(line.AllocResp)
-    return Entry(line.ContainerName, ids, uid=line.PodUID, resource=line.ResourceName, variables=variables)
-
-
 def _variables_of(response: str | None) -> dict[str, str] | None:
     """The variables in an answer of ours that the kubelet keeps; None if it keeps none that can be read."""
     if not response:
@@ -74,10 +69,11 @@ def _variables_of(response: str | None) -> dict[str, str] | None:
         return None
 
 
-def _flat(device_ids: dict[str, list[str] | None] | list[str] | None) -> list[str]:
-    if isinstance(device_ids, dict):
-        return [device_id for ids in device_ids.values() for device_id in ids or ()]
-    return device_ids or []
+def _entry(line: _Line) -> Entry:
+    found = line.DeviceIDs or ()
+    ids = [one for ids in found.values() for one in ids or ()] if isinstance(found, dict) else found
+    variables = _variables_of(line.AllocResp)
+    return Entry(line.ContainerName, frozenset(ids), line.PodUID, resource=line.ResourceName, variables=variables)
 
 
 class KubeletRecords:

@@ -22,22 +22,18 @@ from gpushare.cli.settings import DevicePluginSettings, device_plugin_settings
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.allocation.hand_bound import as_a_node
 from gpushare.deviceplugin.allocation.node_view import list_all
-from gpushare.deviceplugin.cards.card_news import CardNews
-from gpushare.deviceplugin.cards.card_watch import CardWatch
-from gpushare.deviceplugin.cards.declared_unhealthy import follow_declared
+from gpushare.deviceplugin.cards.card_watch import CardNews, CardWatch, follow_declared
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import remembered
 from gpushare.deviceplugin.core.health import CardHealth, XidRules, read_rules
 from gpushare.deviceplugin.core.kept_pods import indices_in_use
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin.grpc_server import DevicePluginServer, stay_registered
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
-from gpushare.deviceplugin.overuser_evictor import OveruserEvictor
-from gpushare.deviceplugin.registration import stay_registered
 from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
-from gpushare.deviceplugin.usage_watch import ProcessOwners, UsageWatch
+from gpushare.deviceplugin.usage_watch import OveruserEvictor, ProcessOwners, UsageWatch
 from gpushare.errors import GpushareError, UsageError
 from gpushare.kube import config
 from gpushare.kube.api_errors import ApiError
@@ -45,8 +41,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.kube.reflector import Handler, Reflector
 from gpushare.manifests import Node, Pod, PodOutline
-from gpushare.nvml.session import NvmlSession
-from gpushare.nvml.thread import NvmlThread
+from gpushare.nvml.session import NvmlSession, NvmlThread
 
 _LOG = logging.getLogger(__name__)
 

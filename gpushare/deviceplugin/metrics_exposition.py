@@ -165,7 +165,7 @@ def _gauge(
 _counter = partial(_gauge, kind=CounterMetricFamily)
 
 
-def _answer(exposition: Collector, request: HttpRequest) -> Answer:
+def answer(exposition: Collector, request: HttpRequest) -> Answer:
     """Two paths to read, nothing to change. An unexpected failure is logged and answered, and the plugin lives on."""
     if request.path not in ("/metrics", "/healthz"):
         return _NOT_FOUND
@@ -193,7 +193,7 @@ def listen(address: tuple[str, int]) -> socket.socket:
 
 async def serve(metrics: PluginMetrics, listener: socket.socket) -> None:
     """Answer scrapes until cancelled; one under way is finished first. Closes the listener."""
-    edge = http_edge.HttpEdge(partial(_answer, PluginExposition(metrics)), listener, http_edge.OF_METRICS)
+    edge = http_edge.HttpEdge(partial(answer, PluginExposition(metrics)), listener, http_edge.OF_METRICS)
     await edge.start()
     try:
         await asyncio.Event().wait()

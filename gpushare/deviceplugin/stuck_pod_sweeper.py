@@ -101,15 +101,12 @@ class StuckPodSweeper:
             # Gone already, or another pod has its name.
             self.deleted.add(pod.uid)
         except ApiError as error:
-            self._log_once(error)
+            # The same trouble is worth one line; a later look tries again.
+            hint = "; apply delete-unadmitted-rbac.yaml" if isinstance(error, MissingRightError) else ""
+            if (text := f"{error}{hint}") != self.logged:
+                _LOG.warning("cannot delete stuck pods error=%s", text)
+                self.logged = text
         else:
             self.deleted.add(pod.uid)
             self.metrics.unadmitted_pods["deleted"] += 1
             _LOG.warning("deleted pod=%s/%s uid=%s owner=%s", pod.namespace, pod.name, pod.uid, stuck.owner)
-
-    def _log_once(self, error: ApiError) -> None:
-        """The same trouble is worth one line; a later look tries again."""
-        hint = "; apply delete-unadmitted-rbac.yaml" if isinstance(error, MissingRightError) else ""
-        if (text := f"{error}{hint}") != self.logged:
-            _LOG.warning("cannot delete stuck pods error=%s", text)
-            self.logged = text

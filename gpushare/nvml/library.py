@@ -1,6 +1,6 @@
 """NVML through the real pynvml: how it is loaded, its answers about cards and processes, and its errors as ours.
 
-pynvml keeps one library a process, and so do we: ``open_library`` twice in one process shares it. Functions that an old
+pynvml keeps one library a process, and so do we: ``initialise`` twice in one process shares it. Functions that an old
 driver lacks (process lists before R510, MIG before R450) are asked in an older form, or answered with "not known".
 
 pynvml raises more than NVMLError: it decodes each text strictly as UTF-8, so a driver that answers other bytes (555.85 on WSL2 did)
@@ -110,98 +110,87 @@ def text(value: str | bytes) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-class NvmlLibrary:
-    """An initialised NVML."""
+def survey() -> Survey:
+    """All cards that NVML counts; one that does not answer is unreadable, with the reason, and stops no other.
 
-    def __init__(self) -> None:
-        self._open = True
-
-    def survey(self) -> Survey:
-        """All cards that NVML counts; one that does not answer is unreadable, with the reason, and stops no other.
-
-        Of two cards with one UUID the second is unreadable: nothing could tell which of them a pod has.
-        """
-        with translated("count the cards"):
-            count = pynvml.nvmlDeviceGetCount()
-        if not 0 <= count <= _MOST_CARDS:
-            raise NvmlError(f"cannot count the cards: NVML says that there are {count}")
-        cards: dict[str, Card] = {}
-        unreadable = []
-        for index in range(count):
-            uuid = ""
-            try:
-                handle, uuid = self._find(index)
-                if uuid in cards:
-                    raise NvmlError(
-                        f"card {index} has the UUID of card {cards[uuid].index} ({uuid}), so it is not shared"
-                    )
-                cards[uuid] = self._card(index, uuid, handle)
-            except NvmlError as error:
-                unreadable.append(UnreadableCard(index, str(error), uuid, error.code))
-        return Survey(tuple(cards.values()), tuple(unreadable))
-
-    def handle(self, index: int) -> Any:
-        """NVML's handle of the card of that index. Raises CardLostError."""
-        with translated(f"find card {index}"):
-            return pynvml.nvmlDeviceGetHandleByIndex(index)
-
-    def processes(self, uuid: str) -> tuple[Process, ...]:
-        """The processes on a card, by pid. One that computes and draws is in two lists with the same memory."""
-        with translated(f"find card {uuid}"):
-            handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-        found: dict[int, int | None] = {}
-        for pid, mib in _running(handle, f"list the processes of card {uuid}"):
-            before = found.get(pid)
-            found[pid] = mib if before is None else max(before, mib or 0)
-        return tuple(Process(pid, found[pid]) for pid in sorted(found))
-
-    def close(self) -> None:
-        """Shut NVML down, for this user of it."""
-        if not self._open:
-            return
-        self._open = False
-        with contextlib.suppress(NvmlError), translated("shut NVML down"):  # there is nothing left to lose
-            pynvml.nvmlShutdown()
-
-    def _find(self, index: int) -> tuple[Any, str]:
-        """The handle and the UUID of a card, without which it is none that can be shared."""
-        with translated(f"describe card {index}"):
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            uuid = text(pynvml.nvmlDeviceGetUUID(handle))
-        if not uuid:
-            raise NvmlError(f"cannot describe card {index}: its UUID is empty")
-        return handle, uuid
-
-    def _card(self, index: int, uuid: str, handle: Any) -> Card:
-        # A name is nice to have: a card without one is shared.
-        model = known(lambda: text_of(lambda: pynvml.nvmlDeviceGetName(handle))) or ""
-        with translated(f"read the memory of card {index}, {model or 'of unknown model'}"):
-            # Version 1: the only one that drivers before R510 have, and its total is the same.
-            total = pynvml.nvmlDeviceGetMemoryInfo(handle).total
-        if total in (0, _NOT_KNOWN):
-            raise UnsupportedError(
-                f"card {index} ({model}, {uuid}) does not report how much memory it has, as cards with unified memory do"
-            )
-        return Card(index, uuid, model, total // _MIB, self._numa(handle), _is_mig(handle))
-
-    def _numa(self, handle: Any) -> int | None:
-        """Drivers before R450 do not tell it."""
-        words = known(lambda: list(pynvml.nvmlDeviceGetMemoryAffinity(handle, _AFFINITY_WORDS, _AFFINITY_NODE)))
-        nodes = [64 * word + bit for word, bits in enumerate(words or ()) for bit in range(64) if bits >> bit & 1]
-        return nodes[0] if len(nodes) == 1 else None
+    Of two cards with one UUID the second is unreadable: nothing could tell which of them a pod has.
+    """
+    with translated("count the cards"):
+        count = pynvml.nvmlDeviceGetCount()
+    if not 0 <= count <= _MOST_CARDS:
+        raise NvmlError(f"cannot count the cards: NVML says that there are {count}")
+    cards: dict[str, Card] = {}
+    unreadable = []
+    for index in range(count):
+        uuid = ""
+        try:
+            handle, uuid = _find(index)
+            if uuid in cards:
+                raise NvmlError(f"card {index} has the UUID of card {cards[uuid].index} ({uuid}), so it is not shared")
+            cards[uuid] = _card(index, uuid, handle)
+        except NvmlError as error:
+            unreadable.append(UnreadableCard(index, str(error), uuid, error.code))
+    return Survey(tuple(cards.values()), tuple(unreadable))
 
 
-def open_library(path: str | None) -> NvmlLibrary:
+def processes(uuid: str) -> tuple[Process, ...]:
+    """The processes on a card, by pid. One that computes and draws is in two lists with the same memory."""
+    with translated(f"find card {uuid}"):
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    found: dict[int, int | None] = {}
+    for pid, mib in _running(handle, f"list the processes of card {uuid}"):
+        before = found.get(pid)
+        found[pid] = mib if before is None else max(before, mib or 0)
+    return tuple(Process(pid, found[pid]) for pid in sorted(found))
+
+
+def shut_down() -> None:
+    """Shut NVML down, for this user of it."""
+    with contextlib.suppress(NvmlError), translated("shut NVML down"):  # there is nothing left to lose
+        pynvml.nvmlShutdown()
+
+
+def _find(index: int) -> tuple[Any, str]:
+    """The handle and the UUID of a card, without which it is none that can be shared."""
+    with translated(f"describe card {index}"):
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        uuid = text(pynvml.nvmlDeviceGetUUID(handle))
+    if not uuid:
+        raise NvmlError(f"cannot describe card {index}: its UUID is empty")
+    return handle, uuid
+
+
+def _card(index: int, uuid: str, handle: Any) -> Card:
+    # A name is nice to have: a card without one is shared.
+    model = known(lambda: text_of(lambda: pynvml.nvmlDeviceGetName(handle))) or ""
+    with translated(f"read the memory of card {index}, {model or 'of unknown model'}"):
+        # Version 1: the only one that drivers before R510 have, and its total is the same.
+        total = pynvml.nvmlDeviceGetMemoryInfo(handle).total
+    if total in (0, _NOT_KNOWN):
+        raise UnsupportedError(
+            f"card {index} ({model}, {uuid}) does not report how much memory it has, as cards with unified memory do"
+        )
+    mig = known(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0])
+    return Card(index, uuid, model, total // _MIB, _numa(handle), bool(mig))
+
+
+def _numa(handle: Any) -> int | None:
+    """Drivers before R450 do not tell it."""
+    words = known(lambda: list(pynvml.nvmlDeviceGetMemoryAffinity(handle, _AFFINITY_WORDS, _AFFINITY_NODE)))
+    nodes = [64 * word + bit for word, bits in enumerate(words or ()) for bit in range(64) if bits >> bit & 1]
+    return nodes[0] if len(nodes) == 1 else None
+
+
+def initialise(path: str | None) -> None:
     """Load and initialise NVML: the library at ``path``, or the system's for None.
 
-    Raises NoDriverError if there is no library or no driver under it. The caller must ``close`` the result.
+    Raises NoDriverError if there is no library or no driver under it. The caller must ``shut_down`` after it.
     """
     if path is not None:
         _load(path)
     where = path or "the system's NVML"
     with translated(f"initialise {where}"):
         pynvml.nvmlInit()
-    return NvmlLibrary()
 
 
 def _load(path: str) -> None:
@@ -215,10 +204,6 @@ def _load(path: str) -> None:
         pynvml.nvmlLib = library
         # Functions that were looked up before belong to another library.
         pynvml._nvmlGetFunctionPointer_cache.clear()
-
-
-def _is_mig(handle: Any) -> bool:
-    return bool(known(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0]))
 
 
 def _running(handle: Any, act: str) -> Iterator[tuple[int, int | None]]:

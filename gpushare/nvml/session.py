@@ -1,7 +1,7 @@
 """One user of NVML for a whole program: opened again now and then, with the reports of its cards, asked from one thread.
 
 NVML fixes the list of cards when it is initialised, and counts its users: the list is made again only when the last one lets
-go. So every part of a program asks this one session (through ``nvml.thread``), and ``renew`` shows a card that was added,
+go. So every part of a program asks this one session (through ``NvmlThread``), and ``renew`` shows a card that was added,
 removed or exchanged. It has a cost: no report is read until it ends, and a driver whose last user lets go may shut the
 cards down. So if the kernel shows such changes (``bound_cards``), ``count`` does without it.
 
@@ -12,20 +12,27 @@ whose driver asks for one already; ``renew`` returns these.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import functools
+import ctypes
 import logging
+import queue
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar
 
 import pynvml
 
+from gpushare.nvml import library
 from gpushare.nvml.api import (
     Card,
     CardLostError,
     Checkup,
+    NoDriverError,
     NotInitializedError,
     NvmlError,
     Process,
@@ -34,8 +41,7 @@ from gpushare.nvml.api import (
     UnsupportedError,
     Xid,
 )
-from gpushare.nvml.library import NvmlLibrary, known, open_library, text, translated
-from gpushare.nvml.xid_events import EventSets
+from gpushare.nvml.library import text, translated
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,6 +59,107 @@ _DRIVER: Final = Path("bus/pci/drivers/nvidia")
 _BLIND: Final = "kernel"
 
 
+# Events of one card taken in one turn: a storm of them must not keep the other cards waiting.
+_EVENTS_A_TURN: Final = 64
+# Do not wait for an event: look whether there is one.
+_NOT_WAITING_MS: Final = 0
+_T = TypeVar("_T")
+
+
+class EventSets:
+    """Reads the Xid events of cards: one event set for each, so that one card's fault never hides or delays another's.
+
+    The behaviour of NVML, and its consequences: from the moment a card is lost its set answers GPU_IS_LOST immediately and for
+    ever, so the set is freed and the card is looked at again later; and no question about the event's own handle is answered any
+    more, so the event's card is the one of the set that it came from, whatever handle it carries. An event without a device
+    (a fault of the whole machine) reaches each set, and counts for each set's card. Not for two threads together.
+    """
+
+    def __init__(self) -> None:
+        self._sets: dict[str, Any] = {}
+
+    def is_listening(self, uuid: str) -> bool:
+        """Are this card's reports read?"""
+        return uuid in self._sets
+
+    def listen(self, uuid: str, handle: Any) -> None:
+        """Read the Xids of a card from now on. Raises UnsupportedError if it reports none, other NvmlErrors."""
+        self.forget(uuid)
+        with translated(f"listen to the events of card {uuid}"):
+            if not pynvml.nvmlDeviceGetSupportedEventTypes(handle) & pynvml.nvmlEventTypeXidCriticalError:
+                raise UnsupportedError(f"card {uuid} reports no Xids", pynvml.NVML_ERROR_NOT_SUPPORTED)
+            events = pynvml.nvmlEventSetCreate()
+            try:
+                pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
+            except Exception:
+                _free(events)
+                raise
+        self._sets[uuid] = events
+
+    def forget(self, uuid: str) -> None:
+        """Stop reading the reports of a card; a card that is not read stays so."""
+        if uuid in self._sets:
+            _free(self._sets.pop(uuid))
+
+    def poll(self) -> Reports:
+        """The reports since the last time. A card that is lost or fails is not read any more.
+
+        Raises NotInitializedError and NoDriverError, which concern all cards; if there was a report before, the next
+        one does.
+        """
+        xids: list[Xid] = []
+        lost: list[str] = []
+        failed: list[tuple[str, str]] = []
+        for uuid in list(self._sets):
+            try:
+                self._drain(uuid, xids)
+            except CardLostError:
+                self.forget(uuid)
+                lost.append(uuid)
+            except (NotInitializedError, NoDriverError):
+                if not (xids or lost or failed):
+                    raise
+                break
+            except NvmlError as error:
+                self.forget(uuid)
+                failed.append((uuid, str(error)))
+        return Reports(tuple(xids), tuple(lost), tuple(failed))
+
+    def close(self) -> None:
+        """Stop hearing all cards."""
+        for uuid in list(self._sets):
+            self.forget(uuid)
+
+    def _drain(self, uuid: str, xids: list[Xid]) -> None:
+        for _ in range(_EVENTS_A_TURN):
+            with translated(f"wait for events of card {uuid}"):
+                event = next_event(self._sets[uuid])
+            if event is None:
+                return
+            if event.eventType & pynvml.nvmlEventTypeXidCriticalError:
+                xids.append(Xid(uuid, int(event.eventData)))
+
+
+def next_event(events: Any) -> Any:
+    """The next event of a set, or None if there is none now. Asked of each card each second, so it raises no exception for that."""
+    try:
+        wait = pynvml._nvmlGetFunctionPointer("nvmlEventSetWait_v2")
+    except pynvml.NVMLError_FunctionNotFound:
+        # Drivers before R450 have an older one, which leaves the newest fields as they are.
+        wait = pynvml._nvmlGetFunctionPointer("nvmlEventSetWait")
+    event = pynvml.c_nvmlEventData_t()
+    code = wait(events, ctypes.byref(event), ctypes.c_uint(_NOT_WAITING_MS))
+    if code == pynvml.NVML_ERROR_TIMEOUT:
+        return None
+    pynvml._nvmlCheckReturn(code)
+    return event
+
+
+def _free(events: Any) -> None:
+    with contextlib.suppress(NvmlError), translated("free an event set"):  # the library is gone, and the set with it
+        pynvml.nvmlEventSetFree(events)
+
+
 class NvmlSession:
     """NVML from the library at ``path`` (None: the system's). Closed until ``renew``. Not for two threads together."""
 
@@ -63,7 +170,7 @@ class NvmlSession:
         # The driver's cards when NVML was opened, as the kernel has them; None: it does not tell.
         self._bound: frozenset[tuple[str, int]] | None = None
         self._opened = 0.0
-        self._nvml: NvmlLibrary | None = None
+        self._is_open = False
         self._events = EventSets()
         self._handles: dict[str, Any] = {}
         # Reports that were read when the sets were freed, for the next poll; the new count shows which cards are lost.
@@ -78,11 +185,12 @@ class NvmlSession:
         self._empty_sets()
         self.close()
         self._bound, self._opened = bound_cards(self._sysfs), time.monotonic()
-        self._nvml = nvml = open_library(self._path)
+        library.initialise(self._path)
+        self._is_open = True
         try:
-            survey = nvml.survey()
+            survey = library.survey()
             for card in survey.cards:
-                self._meet(card, nvml)
+                self._meet(card)
             # If no reports are wanted none is missed; a card that was not known before was not read before.
             missed = {
                 uuid
@@ -106,7 +214,7 @@ class NvmlSession:
 
     def poll(self) -> Reports:
         """The reports of the cards since the last time. Raises NvmlError if NVML itself does not answer."""
-        self._library()
+        self._check_open()
         reports = self._events.poll()
         late, self._late = self._late, ()
         return replace(reports, xids=late + reports.xids, is_outdated=self._is_outdated())
@@ -114,7 +222,7 @@ class NvmlSession:
     def check(self, uuid: str) -> Checkup:
         """Does this card answer now? One that does is listened to again. Never raises NvmlError."""
         handle = self._handles.get(uuid)
-        if handle is None or self._nvml is None:
+        if handle is None:
             return Checkup(answers=False)
         try:
             with translated(f"ask card {uuid}"):
@@ -128,20 +236,20 @@ class NvmlSession:
 
     def processes(self, uuid: str) -> tuple[Process, ...]:
         """The processes on a card, by pid. Raises NvmlError; NotInitializedError while NVML is not open."""
-        return self._library().processes(uuid)
+        self._check_open()
+        return library.processes(uuid)
 
     def close(self) -> None:
         """Stop listening and let NVML go. May be called again, and ``renew`` after it."""
         self._events.close()
         self._handles.clear()
-        if self._nvml is not None:
-            self._nvml.close()
-            self._nvml = None
+        if self._is_open:
+            library.shut_down()
+            self._is_open = False
 
-    def _library(self) -> NvmlLibrary:
-        if self._nvml is None:
+    def _check_open(self) -> None:
+        if not self._is_open:
             raise NotInitializedError("NVML is closed; open it first", pynvml.NVML_ERROR_UNINITIALIZED)
-        return self._nvml
 
     def _empty_sets(self) -> None:
         """Keep what waits in the event sets: a set that is freed takes it with it."""
@@ -158,12 +266,12 @@ class NvmlSession:
 
     def _survey_as_it_is(self) -> Survey | None:
         """A count in this session, or None if a new one may differ; the reports of a card that was not read are read again."""
-        if self._nvml is None or self._bound is None or self._is_outdated():
+        if not self._is_open or self._bound is None or self._is_outdated():
             return None
         if time.monotonic() - self._opened >= _RENEWAL_SECONDS:
             return None
         try:
-            survey = self._nvml.survey()
+            survey = library.survey()
             # The kernel may tell of a card before NVML can count it, or after; and NVML may be no card's of this kernel's.
             if len(survey.cards) != len(self._bound):
                 return None
@@ -176,10 +284,11 @@ class NvmlSession:
             return None
         return survey
 
-    def _meet(self, card: Card, nvml: NvmlLibrary) -> None:
+    def _meet(self, card: Card) -> None:
         """A card that is lost between the count and now is met at the next one."""
         try:
-            self._handles[card.uuid] = handle = nvml.handle(card.index)
+            with translated(f"find card {card.index}"):
+                self._handles[card.uuid] = handle = pynvml.nvmlDeviceGetHandleByIndex(card.index)
             self._start_listening(card.uuid, handle)
         except CardLostError:
             _LOG.warning("card lost while it was counted uuid=%s", card.uuid)
@@ -203,14 +312,10 @@ class NvmlSession:
         handle = self._handles.get(uuid)
         if handle is None:
             return None
-        with contextlib.suppress(NvmlError):
-            return cast("int | None", known(functools.partial(_recovery_action, handle)))
+        with contextlib.suppress(NvmlError), translated("ask for a recovery action"):
+            field = pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION])[0]
+            return int(field.value.uiVal) if field.nvmlReturn == pynvml.NVML_SUCCESS else None
         return None
-
-
-def _recovery_action(handle: Any) -> int | None:
-    field = pynvml.nvmlDeviceGetFieldValues(handle, [_RECOVERY_ACTION])[0]
-    return int(field.value.uiVal) if field.nvmlReturn == pynvml.NVML_SUCCESS else None
 
 
 def bound_cards(sysfs: Path) -> frozenset[tuple[str, int]] | None:
@@ -224,3 +329,49 @@ def bound_cards(sysfs: Path) -> frozenset[tuple[str, int]] | None:
         return frozenset((link.name, link.lstat().st_ino) for link in (sysfs / _DRIVER).iterdir() if ":" in link.name)
     except OSError:
         return None
+
+
+class NvmlThread:
+    """The thread in which NVML is asked: one question at a time, in their order. A driver may take seconds, or for ever.
+
+    So ``close`` does not wait, and the thread is a daemon: a program that ends does not wait for a driver that does not answer.
+    """
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        # When the question under way was asked.
+        self._asked: float | None = None
+        self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
+        self._thread.start()
+
+    async def run(self, question: Callable[[], _T]) -> _T:
+        """The question's answer, or its exception. A caller that is cancelled stops waiting; a question under way goes on."""
+        answer: Future[_T] = Future()
+        self._work.put((question, answer))
+        return await asyncio.wrap_future(answer)
+
+    def silent_seconds(self) -> float:
+        """How long the question under way has had no answer; 0 if there is none."""
+        asked = self._asked
+        return 0.0 if asked is None else time.monotonic() - asked
+
+    def close(self, last: Callable[[], object] = lambda: None) -> None:
+        """Do what was asked, then ``last``, then end; waits for none of it."""
+        self._work.put((last, Future()))
+        self._work.put(None)
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the end, at most this long; whether it came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        for question, answer in iter(self._work.get, None):
+            if not answer.set_running_or_notify_cancel():
+                continue
+            self._asked = time.monotonic()
+            try:
+                answer.set_result(question())
+            except BaseException as error:  # it belongs to the caller
+                answer.set_exception(error)
+            self._asked = None

@@ -13,7 +13,7 @@ from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound, judged
 from gpushare.deviceplugin.allocation.node_view import NodeSnapshot, NodeView
 from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, last_guard, match, room
-from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer, answer
 from gpushare.deviceplugin.core.devices import DeviceIds, check_ids_of_pod
 from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.repair import cards_for
@@ -86,8 +86,10 @@ class Admission:
             candidate.namespace, candidate.pod, candidate.uid, candidate.container, ",".join(map(str, given)), candidate.units,
         )  # fmt: skip
         cards = tuple(card for card in snapshot.cards if card.index in given)
-        granted = Granted(cards, candidate.units, candidate.pod_units, node.isolation_off)
-        return answer(granted, node.nvml_indices, device_ids, self._rules)
+        return answer(
+            cards, candidate.units, candidate.pod_units, node.nvml_indices, device_ids, self._rules,
+            isolation_off=node.isolation_off,
+        )  # fmt: skip
 
     def _take_question(self, ids: frozenset[str]) -> Candidate | None:
         """Return the candidate that these ids were offered to, and drop every other pending offer."""

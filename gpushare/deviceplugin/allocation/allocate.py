@@ -36,10 +36,9 @@ from gpushare import wire
 from gpushare.bounds import REPAIRS_A_MINUTE
 from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation.admission import Admission
-from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange
+from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange, Restoration
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
 from gpushare.deviceplugin.allocation.node_view import NodeView
-from gpushare.deviceplugin.allocation.restoration import Restoration
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason, Verification
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.bookings import kept_ids
@@ -228,19 +227,16 @@ class Allocator:
                 self._metrics.allocations["refused"] += 1
                 raise
 
-    def _is_called(self) -> bool:
-        return self._calls > 0
-
     async def put_right(self) -> float:
         """Do all that can be done; how long to rest after it if no event comes, in seconds."""
         self.view.refused.clear()
         snapshot = self.view.now()
         if self._hand_bound.has_work(snapshot) or self._exchange.has_work(snapshot):
             await self.view.refresh(1)
-            await self._exchange.run(self._is_called)
-            await self._hand_bound.run(stop=self._is_called)
-            snapshot = await self._exchange.run(self._is_called)
-            if self._is_called():
+            await self._exchange.run(lambda: self._calls > 0)
+            await self._hand_bound.run(stop=lambda: self._calls > 0)
+            snapshot = await self._exchange.run(lambda: self._calls > 0)
+            if self._calls:
                 # The lock is given in turn, so the kubelet's call comes first, and this goes on after it.
                 return 0.0
         return _MARKED_SECONDS if any(one.mark is not None for one in snapshot.pod_cards) else _REST_SECONDS

@@ -1,4 +1,4 @@
-"""Watches the cards through NVML: which became unhealthy, recovered, came or went.
+"""Watches the cards through NVML, and reports which became unhealthy, recovered, came or went.
 
 NVML is asked in a thread of its own and may take as long as it likes. Each turn reads the reports of the cards and looks
 at those that are unhealthy. Now and then the cards are counted again, in a fresh session of NVML if the kernel does not report
@@ -14,16 +14,25 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
+from urllib.parse import quote
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.card_news import CardNews, why_not_shared, why_not_visible
 from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.announced_cards import NO_INDEX, PhysicalCard, Roster, count_cards, uuids_of
+from gpushare.deviceplugin.core.announced_cards import NO_INDEX, CardChange, PhysicalCard, Roster, count_cards, uuids_of
 from gpushare.deviceplugin.core.health import CardHealth, ContainerFault, Recovery
+from gpushare.deviceplugin.core.kept_pods import indices_of
+from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.nvml.api import BLOCKED_CODES, CONTAINER_CODES, NvmlError, Reports, Survey
-from gpushare.nvml.session import NvmlSession
-from gpushare.nvml.thread import NvmlThread
+from gpushare.foreign import Decoder, UnreadableError
+from gpushare.kube.api_errors import ApiError, NotFoundError
+from gpushare.kube.client import ApiClient
+from gpushare.kube.event_recorder import EventRecorder, Level
+from gpushare.manifests import ConfigMap, ObjectMeta
+from gpushare.model.cards import NOT_SHARED, REASON_MIG, REASON_NOT_VISIBLE, REASON_TOO_SMALL
+from gpushare.model.node import parse_unhealthy
+from gpushare.model.quantity import MemoryUnit
+from gpushare.nvml.api import BLOCKED_CODES, CONTAINER_CODES, Card, NvmlError, Reports, Survey
+from gpushare.nvml.session import NvmlSession, NvmlThread
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -43,6 +52,106 @@ _LONGEST_REST: Final = 600.0
 SILENCE_SECONDS: Final = 30.0
 # Values of NVIDIA_VISIBLE_DEVICES that choose no cards: with "void" the runtime leaves the container alone.
 _ALL_OR_NONE: Final = ("", "all", "none", "void")
+
+
+# The pause between two attempts to record an event, in seconds, and the attempts after which others come first.
+EVENT_RETRY_SECONDS: Final = 2.0
+EVENT_ATTEMPTS: Final = 300
+# The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.
+_LONGEST_QUEUE: Final = 1000
+
+_Report = tuple[str, ObjectMeta, str, str, Level]
+# How often the ConfigMap of the cards that are declared unhealthy is read, in seconds: the extender acts on it before that.
+POLL_SECONDS: Final = 30.0
+_DECODER: Final = Decoder(ConfigMap)
+
+
+@dataclass(eq=False)
+class CardNews:
+    """Changes of the cards, as events for people: on our Node, and on each of its ``pods`` that holds the card.
+
+    No caller waits for an event: events wait in a queue until the API server takes them.
+    """
+
+    client: ApiClient
+    node: NodeWriter
+    pods: NodePods
+    events: EventRecorder
+    # Each, and whether it has all its attempts before the others.
+    reports: asyncio.Queue[tuple[_Report, bool]] = field(
+        default_factory=lambda: asyncio.Queue(_LONGEST_QUEUE), init=False
+    )
+
+    def report_changes(self, changes: Iterable[CardChange]) -> None:
+        """Cards became unhealthy, recovered, or left the list. The last is reported to pods; the Node has it with the advice."""
+        for change in changes:
+            reason, state = wire.EVENT_CARD_UNHEALTHY, "is unhealthy"
+            if change.healthy:
+                reason, state = wire.EVENT_CARD_RECOVERED, "is healthy again"
+            elif change.why in NOT_SHARED:
+                reason, state = wire.EVENT_CARD_NOT_SHARED, "is not shared any more"
+            level: Level = "Normal" if change.healthy else "Warning"
+            card = change.card
+            text = f"card {card.index} ({card.uuid}) of node {self.node.name} {state}: {change.why}"
+            if reason != wire.EVENT_CARD_NOT_SHARED:
+                self._put(("Node", ObjectMeta(name=self.node.name), reason, text, level))
+            for pod in self.pods.in_admission_order():
+                if card.index in indices_of(pod):
+                    self._put(("Pod", pod.metadata, reason, text, level))
+
+    def report(self, reason: str, text: str) -> None:
+        """Something else of the Node."""
+        self._put(("Node", ObjectMeta(name=self.node.name), reason, text, "Warning"))
+
+    async def run(self) -> None:
+        """Record events until cancelled, in their order; one that is refused for ten minutes goes behind the others."""
+        while True:
+            report, is_new = await self.reports.get()
+            for _ in range(EVENT_ATTEMPTS if is_new else 1):
+                if await self._is_recorded(report):
+                    break
+                await asyncio.sleep(EVENT_RETRY_SECONDS)
+            else:
+                self._put(report, is_new=False)
+
+    async def _is_recorded(self, report: _Report) -> bool:
+        kind, metadata, reason, text, level = report
+        if kind == "Node" and not (metadata := self.node.metadata).uid:
+            # An event without its uid is not shown with the Node.
+            try:
+                metadata = (await self.client.get_node(self.node.name)).metadata
+            except ApiError:
+                return False
+        return await self.events.record(kind, metadata, reason, text, level)
+
+    def _put(self, report: _Report, *, is_new: bool = True) -> None:
+        try:
+            self.reports.put_nowait((report, is_new))
+        except asyncio.QueueFull:
+            line = "not reported kind=%s name=%s event=%s: too many events wait"
+            _LOG.warning(line, report[0], report[1].name, report[2])
+
+
+def why_not_shared(card: Card, unit: MemoryUnit) -> tuple[str, str] | None:
+    """Why a card that answers is not announced, and what helps; None if it is announced."""
+    if card.mig:
+        return REASON_MIG, (
+            f"card {card.uuid} ({card.model}) is in MIG mode and not shared: its memory belongs to its slices; "
+            "switch MIG off to share it (nvidia-smi -mig 0), or leave it to NVIDIA's device plugin"
+        )
+    if unit.units_of(card.memory_mib):
+        return None
+    has = f"card {card.uuid} ({card.model}) is not shared: it has {card.memory_mib} MiB, which is less than one unit of {unit}"
+    fits = MemoryUnit(2 ** (card.memory_mib.bit_length() - 1)) if card.memory_mib else None
+    return REASON_TOO_SMALL, has if fits is None else f"{has}; share it with --memory-unit {fits}"
+
+
+def why_not_visible(card: PhysicalCard, visible: str) -> tuple[str, str]:
+    """Why a card that the node shared before is not announced by a plugin whose container was given others, and what helps."""
+    return REASON_NOT_VISIBLE, (
+        f"card {card.uuid} ({card.model}) is not shared: the device plugin's container has {wire.ENV_VISIBLE_DEVICES}={visible}; "
+        "set it to all to share every card of the node"
+    )
 
 
 @dataclass(eq=False)
@@ -285,3 +394,31 @@ class CardWatch:
             silent = self.thread.silent_seconds()
         text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not seen"
         _LOG.warning(text, act, silent)
+
+
+async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealth) -> None:
+    """Enter the cards that an operator declares unhealthy in ``health``, until cancelled.
+
+    It is the ConfigMap ``kube-system/unhealthy-gpu-<node>`` of the contract. The extender follows it too, and stops placing there
+    immediately; here the kubelet gets the new list. A role without the right to read it (the original's) is no fault: then
+    only the extender knows.
+    """
+    name = quote(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name, safe="")
+    path = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps/{name}"
+    reported: tuple[str, ...] = ()
+    while True:
+        try:
+            data = _DECODER.decode(await client.request("GET", path)).data or {}
+        except NotFoundError:
+            data = {}
+        except (ApiError, UnreadableError) as error:
+            # Its last content still holds, be it from before our start.
+            _LOG.debug("cannot read path=%s error=%s", path, error)
+            await asyncio.sleep(POLL_SECONDS)
+            continue
+        health.declared, odd = parse_unhealthy(data.get("gpus", ""))
+        if odd and odd != reported:
+            _LOG.warning("no card indices path=%s entries=%.200s", path, ",".join(odd))
+        reported = odd
+        node.refresh()
+        await asyncio.sleep(POLL_SECONDS)

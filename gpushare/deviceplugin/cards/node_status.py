@@ -30,20 +30,24 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.core.announced_cards import (
+    ENDED,
     CardChange,
+    Health,
     PhysicalCard,
     about_us,
     changes_between,
     describe_cards,
     has_left,
+    health_of,
+    no_cards,
     patch_for,
+    report_for,
     shape,
     uuids_of,
 )
 from gpushare.deviceplugin.core.devices import check_ids
 from gpushare.deviceplugin.core.former_unit import unit_before
 from gpushare.deviceplugin.core.health import CardHealth, Recovery, XidRules, named_cards
-from gpushare.deviceplugin.core.node_condition import ENDED, Health, health_of, no_cards, report_for
 from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient

@@ -29,16 +29,6 @@ _LONGEST_KEY: Final = 63
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
-    """The grant of a container: its cards (nearly always one), and the units of it and of its pod."""
-
-    cards: tuple[CardFacts, ...]
-    units: int
-    pod_units: int
-    isolation_off: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class ContainerAnswer:
     """One container's part of the answer to Allocate. ``mounts`` are files of the host, by their path in the container."""
 
@@ -49,20 +39,38 @@ class ContainerAnswer:
 
 
 def answer(
-    granted: Granted, nvml_indices: Mapping[str, int], device_ids: Sequence[str], rules: ContainerFlags
+    cards: Sequence[CardFacts],
+    units: int,
+    pod_units: int,
+    nvml_indices: Mapping[str, int],
+    device_ids: Sequence[str],
+    rules: ContainerFlags,
+    *,
+    isolation_off: bool = False,
 ) -> ContainerAnswer:
-    """The answer for a container that gets ``device_ids``.
+    """The answer for a container that gets ``device_ids`` of these cards (nearly always one), and so many of its pod's units.
 
     ``nvml_indices`` are NVML's own, by UUID, for runtimes that get an index. For several cards ``…_IDX`` names all
     with commas and ``…_DEV`` is their sum. Raises NoCandidateError for a card that NVML does not show (any more).
     """
-    names = [_name(card, nvml_indices, rules.id_strategy) for card in granted.cards]
+    names = [_name(card, nvml_indices, rules.id_strategy) for card in cards]
     chosen = rules.list_strategies
     devices = tuple(f"{rules.cdi_kind}={name}" for name in names)
     # For a runtime of before CRI's own field. An id makes the key one that no other container's request has.
     key = rules.cdi_annotation_prefix + f"gpushare_{min(device_ids)}"[:_LONGEST_KEY].rstrip("-_.")
+    # A list by mounts needs the folder here; if only the CDI names the card, this names none.
+    visible = _MOUNTS_FOLDER if VOLUME_MOUNTS in chosen else ",".join(names) if ENVVAR in chosen else _NO_CARD
+    variables = {
+        wire.ENV_VISIBLE_DEVICES: visible,
+        wire.ENV_INDEX: ",".join(str(card.index) for card in cards),
+        wire.ENV_POD_UNITS: str(pod_units),
+        wire.ENV_CONTAINER_UNITS: str(units),
+        wire.ENV_DEVICE_UNITS: str(sum(card.units for card in cards)),
+    }
+    if isolation_off:
+        variables[wire.ENV_ISOLATION_OFF] = "true"
     return ContainerAnswer(
-        variables=_variables(granted, _visible(names, chosen)),
+        variables=variables,
         mounts={f"{_MOUNTS_FOLDER}/{name}": _MOUNTED for name in names if VOLUME_MOUNTS in chosen},
         annotations={key: ",".join(devices)} if CDI_ANNOTATIONS in chosen else None,
         cdi_devices=devices if CDI_CRI in chosen else (),
@@ -78,23 +86,3 @@ def _name(card: CardFacts, nvml_indices: Mapping[str, int], by: str) -> str:
             "--device-id-strategy uuid does not depend on them"
         )
     return str(nvml_indices[card.uuid])
-
-
-def _visible(names: Sequence[str], strategies: Sequence[str]) -> str:
-    """A list by mounts needs the folder here; if only the CDI names the card, this names none."""
-    if VOLUME_MOUNTS in strategies:
-        return _MOUNTS_FOLDER
-    return ",".join(names) if ENVVAR in strategies else _NO_CARD
-
-
-def _variables(granted: Granted, visible: str) -> dict[str, str]:
-    variables = {
-        wire.ENV_VISIBLE_DEVICES: visible,
-        wire.ENV_INDEX: ",".join(str(card.index) for card in granted.cards),
-        wire.ENV_POD_UNITS: str(granted.pod_units),
-        wire.ENV_CONTAINER_UNITS: str(granted.units),
-        wire.ENV_DEVICE_UNITS: str(sum(card.units for card in granted.cards)),
-    }
-    if granted.isolation_off:
-        variables[wire.ENV_ISOLATION_OFF] = "true"
-    return variables

@@ -152,14 +152,8 @@ def encoded_size(cards: Sequence[CardFacts]) -> int:
 
 def is_new(kubelet_version: str) -> bool:
     """Is this kubelet of 1.36 or newer, or of a version that cannot be read?"""
-    release = kubelet_release(kubelet_version)
-    return release is None or release >= _NEW_KUBELET
-
-
-def kubelet_release(kubelet_version: str) -> tuple[int, int] | None:
-    """Major and minor of ``v1.36.3``, or None if the text does not begin like that."""
     match = re.match(r"v?(\d{1,4})\.(\d{1,4})", kubelet_version)
-    return (int(match[1]), int(match[2])) if match is not None else None
+    return match is None or (int(match[1]), int(match[2])) >= _NEW_KUBELET
 
 
 def _asked(cards: NodeCards) -> str:

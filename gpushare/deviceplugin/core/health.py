@@ -72,28 +72,19 @@ class CardHealth:
         """The cards with a fault that stays: those to look after."""
         return tuple(self._ill)
 
-    def verdict(self, card: CardFacts, absent: str = "") -> tuple[bool, str]:
-        """May pods have the card, else why not, in a few words that stay the same.
-
-        ``absent`` is why a card that is still announced is none of those that are shared. A fault of its own stays: coming back is
-        no rule.
-        """
-        if card.uuid in self._ill:
-            return False, self._ill[card.uuid]
-        if absent:
-            return False, absent
-        if self.driver_is_away:
-            return False, REASON_NO_DRIVER
-        if card.index in self.declared:
-            return False, REASON_CONFIG_MAP
-        return True, ""
-
     def applied(self, cards: NodeCards, absent: Mapping[str, str] | None = None) -> NodeCards:
-        """The cards with what is known of their health; ``absent`` has by UUID why some are not shared any more."""
+        """The cards with what is known of their health, and why pods may not have one, in a few words that stay the same.
+
+        ``absent`` has by UUID why some are announced and not shared any more. A fault of its own stays: coming back is no rule.
+        """
         facts = []
         for card in cards.cards:
-            healthy, reason = self.verdict(card, (absent or {}).get(card.uuid, ""))
-            facts.append(msgspec.structs.replace(card, healthy=healthy, reason=reason))
+            why = self._ill.get(card.uuid, (absent or {}).get(card.uuid))
+            if why is None and self.driver_is_away:
+                why = REASON_NO_DRIVER
+            elif why is None and card.index in self.declared:
+                why = REASON_CONFIG_MAP
+            facts.append(msgspec.structs.replace(card, healthy=why is None, reason=why or ""))
         return msgspec.structs.replace(cards, boot=self._boot, cards=tuple(facts))
 
     def restore(self, cards: NodeCards) -> None:

@@ -1,8 +1,8 @@
 """The use of the cards by pods, against their bookings. Pure.
 
 Scheduling is not isolation: nothing stops a process from taking more of a card than its pod booked, and then another
-pod's allocation fails. So the use is compared with the booking, and a pod that stays above it for a while is
-reported once.
+pod's allocation fails. So the use is compared with the booking, a pod that stays above it for a while is
+reported once, and one that goes on may be evicted.
 
 An unknown figure is not zero: a process without a figure makes its pod's sum a lower bound, and a pod without any figure
 has no use that could be shown or judged.
@@ -25,16 +25,18 @@ out.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpushare.cli.plugin_flags import Tolerance
 from gpushare.deviceplugin.core.kept_pods import KeptPod
+from gpushare.deviceplugin.core.stuck_pods import no_successor
 from gpushare.manifests import ObjectMeta
 from gpushare.model.cards import NodeCards
 from gpushare.model.node import unit_mib
 from gpushare.model.overuse import CardOveruse
+from gpushare.model.pod import controller_of, is_deleting
 
 MIB: Final = 1024 * 1024
 # How long an amount of overuse stands on the Node at least, in seconds.
@@ -42,6 +44,10 @@ AMOUNTS_SECONDS: Final = 60.0
 # A pod's uid; that of a static pod is 32 digits, the hash of its manifest. systemd turns the dashes into underscores.
 _UID: Final = r"(?:[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
 _POD: Final = re.compile(rf"(?:^|[/:-])pod({_UID})(?=\.slice(?:[/:]|$)|/|$)")
+# The least looks in which a pod is seen above its limit before it is evicted.
+READINGS: Final = 3
+# The least priority of Kubernetes' own classes, system-cluster-critical and system-node-critical.
+_CRITICAL: Final = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -206,6 +212,51 @@ def judge(before: Overuse, uses: Iterable[CardUse], now: float, tolerance: Toler
             ended.append(use)
     reported = (before.reported & since.keys()) | {use.on for use in begun}
     return Overuse(since, reported, tuple(begun), tuple(ended))
+
+
+class Streak(NamedTuple):
+    """Looks without a break in which a pod was seen above its limit."""
+
+    since: float
+    readings: int
+
+    def longer(self) -> Streak:
+        """The same with one more look."""
+        return Streak(self.since, self.readings + 1)
+
+    def is_due(self, now: float, grace_seconds: float) -> bool:
+        """Has the pod had its time?"""
+        return self.readings >= READINGS and now - self.since >= grace_seconds
+
+
+def streaks(
+    before: Mapping[PodOnCard, Streak],
+    reported: Collection[PodOnCard],
+    uses: Iterable[CardUse],
+    cards: NodeCards,
+    now: float,
+) -> dict[PodOnCard, Streak]:
+    """The streaks after one more look. ``reported`` are above their limit, if their use is known in ``uses``.
+
+    A pod is due once it was above its limit in each look for the whole grace period, which begins with the look that reports it. A
+    look in which its use is not known, or its card is not healthy, begins the period again: nothing is evicted for what was not
+    seen. There are at least ``READINGS`` such looks, however short the period is.
+    """
+    healthy = {card.index for card in cards.cards if card.healthy}
+    seen = [use.on for use in uses if use.on in reported and use.used is not None and use.on.index in healthy]
+    return {on: before[on].longer() if on in before else Streak(now, 1) for on in seen}
+
+
+def keep_because(pod: KeptPod, index: int, cards: NodeCards) -> str:
+    """Why a pod with too much of this card is never evicted; "" if it may be."""
+    if is_deleting(pod):
+        return "it ends already"
+    if (pod.spec.priority or 0) >= _CRITICAL:
+        return "it is critical to the cluster by its priority"
+    sizes = [card.units for card in cards.cards if card.index == index]
+    if pod.allocation is None or pod.allocation.card_size not in sizes:
+        return "its card has another size than when the pod was bound, so its booking may be of another unit"
+    return no_successor(controller_of(pod.metadata))
 
 
 def pods_in_cgroups(text: str) -> list[str]:

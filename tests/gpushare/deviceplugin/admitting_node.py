@@ -129,6 +129,12 @@ class AdmittingNode:
         for line in [line for line in self.lines if line.uid == uid]:
             await self.allocator.verify(line.ids)
 
+    async def run(self, *names: str) -> None:
+        """Admit and start each of these pods."""
+        for name in names:
+            await self.admit(name)
+            await self.start(name)
+
     def end(self, name: str) -> None:
         """A pod is gone, and its ids are free."""
         pod = self.pod(name)
@@ -168,11 +174,6 @@ def containers_of(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     for container in spec["containers"]:
         if MEMORY in container["resources"].get("limits", {}):
             yield container, "app"
-
-
-def units_of(pod: dict[str, Any]) -> int:
-    """The sum of the requests of a pod's containers."""
-    return sum(int(one["resources"]["limits"][MEMORY]) for one in pod["spec"]["containers"])
 
 
 def container(name: str, units: int, **more: str) -> dict[str, Any]:

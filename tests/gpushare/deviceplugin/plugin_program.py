@@ -37,11 +37,11 @@ class Program:
                 self.log += line.decode()
         return found
 
-    async def get(self, path: str) -> Answer:
-        """GET ``path`` at its metrics address."""
+    async def ask(self, method: str, path: str, **more: Any) -> Answer:
+        """The answer to a request at its metrics address."""
         port = (await self.until(r"metrics at address=127\.0\.0\.1 port=(\d+)"))[1]
         async with plain_http() as client:
-            return await client.get(f"http://127.0.0.1:{port}{path}")
+            return await client.request(method, f"http://127.0.0.1:{port}{path}", **more)
 
     async def end(self) -> int | None:
         """End it by SIGTERM, and return its exit code."""
@@ -86,14 +86,18 @@ def node(version: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def plugin(folder: Path, *argv: str, box: str = "t4x2", version: str = "v1.36.3") -> AsyncIterator[Program]:
-    """The plugin on a simulated node. The node names that kubelet version; no kubelet runs."""
+async def plugin(
+    folder: Path, *argv: str, box: str = "t4x2", init_seconds: float = 0, has_api: bool = True, **more: Any
+) -> AsyncIterator[Program]:
+    """The plugin on a simulated node without a kubelet; NVML's init takes that long, and ``more`` are variables."""
     state = folder / "nvml"
-    State.create(state, Box.load(box, seed="n", driver="535.104")).close()
-    api = StubApi(nodes=[node(version)])
+    with State.create(state, Box.load(box, seed="n", driver="535.104")) as cards:
+        if init_seconds:
+            cards.add_fault("nvmlInitWithFlags", seconds=init_seconds)
+    api = StubApi(nodes=[node("v1.36.3")])
     async with serve(api) as url:
         words = ("fake-nvml", "exec", "--", "gpushare-device-plugin", "--device-plugin-path", str(folder), *argv)
-        config = kubeconfig(folder, url)
-        async with started(*words, NODE_NAME="n", KUBECONFIG=config, FAKENVML_STATE=str(state)) as program:
+        config = kubeconfig(folder, url if has_api else "http://127.0.0.1:1")
+        async with started(*words, NODE_NAME="n", KUBECONFIG=config, FAKENVML_STATE=str(state), **more) as program:
             program.api = api
             yield program

@@ -26,8 +26,7 @@ from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.nvml.session import NvmlSession
-from gpushare.nvml.thread import NvmlThread
+from gpushare.nvml.session import NvmlSession, NvmlThread
 from tests.servers import StubApi, http_pool, serve, until
 
 SURVEY = 10.0

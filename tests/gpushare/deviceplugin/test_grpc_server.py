@@ -1,31 +1,229 @@
-"""Promises of gpushare.deviceplugin.grpc_server; e2e/device_plugin has those that a kubelet sees."""
+"""Promises of gpushare.deviceplugin.grpc_server about registration, against a real small kubelet socket."""
 
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
-from typing import cast
+import contextlib
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, ClassVar
 
+import grpc
 import grpc.aio
+import pytest
 
-from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core import devices
-from gpushare.deviceplugin.grpc_server import DevicePluginServer
+from gpushare.deviceplugin import grpc_server
+from gpushare.deviceplugin.grpc_server import DevicePluginServer, stay_registered
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
-from gpushare.model.cards import CardFacts
-from tests.counted import bytes_of
+from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
+from gpushare.model.cards import CardFacts, NodeCards
+from tests.servers import until
 
 
-def test_a_list_takes_little_more_memory_than_its_ids() -> None:
-    """A kubelet takes 128,000 of them, so no second list of devices may stand beside the message."""
-    cards = tuple(CardFacts(number, f"GPU-{number:08}", "T4", 4000, 4000) for number in range(6))
-    node = SimpleNamespace(listeners=[], kept_ids=frozenset, cards=SimpleNamespace(cards=cards, mode="ids"))
-    server = DevicePluginServer(cast("Allocator", object()), cast("NodeWriter", node))
+class OneCard:
+    """A node with one card of two units; all that the server reads of it."""
 
-    async def listed() -> int:
-        context = cast("grpc.aio.ServicerContext[object, object]", None)
-        return len((await anext(server.ListAndWatch(pb.Empty(), context))).devices)
+    listeners: ClassVar[list[Any]] = []
+    kept_ids = frozenset
+    cards = NodeCards(1, "ids", "GiB", "", (CardFacts(0, "GPU-aaaaaaaa", "m", 2048, 2),))
 
-    assert asyncio.run(listed()) == 4000 * len(cards)
-    assert bytes_of(lambda: asyncio.run(listed())) < 1.5 * bytes_of(lambda: devices.device_list(cards))
+
+class Kubelet(pb_grpc.RegistrationServicer):
+    """Calls the plugin back inside Register, as kubelets do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
+        self.changes = asyncio.Event()
+        self.counts = Counter[str]()
+        self.refuse = 0
+        self.new_socket = self.reads_list = self.silent = False
+        self.channel: grpc.aio.Channel | None = None
+        self._server: grpc.aio.Server | None = None
+
+    async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:  # noqa: N802
+        if self.silent:
+            await asyncio.sleep(3600)
+        if self.refuse:
+            self.refuse -= 1
+            await context.abort(grpc.StatusCode.UNKNOWN, "not today")
+        async with grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}") as channel:
+            options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=300)
+        assert options == request.options
+        if self.new_socket:
+            # A file that was moved is another one by its time, and the same server answers at it.
+            path = self.folder / "kubelet.sock"
+            path.rename(self.folder / "moved").rename(path)
+            self.new_socket = False
+        if self.reads_list:
+            self.channel = grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}")
+            self.stream = pb_grpc.DevicePluginStub(self.channel).ListAndWatch(pb.Empty())
+            await self.stream.read()
+        await self.registered.put(request)
+        return pb.Empty()
+
+    async def start(self) -> None:
+        self._server = grpc.aio.server()
+        pb_grpc.add_RegistrationServicer_to_server(self, self._server)
+        self._server.add_insecure_port(f"unix:{self.folder}/kubelet.sock")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(0)
+        if self.channel is not None:
+            await self.channel.close()
+
+    async def restart(self) -> None:
+        """Its own socket is made again; every other of the folder goes."""
+        await self.stop()
+        for socket in self.folder.glob("*.sock"):
+            socket.unlink(missing_ok=True)
+        await self.start()
+
+
+class Answers:
+    """Answers the kubelet; all that the server needs of it here: it learns that the kubelet is another one."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+
+    def begin_registration(self, *, kubelet_is_another: bool) -> None:
+        if kubelet_is_another:
+            self._kubelet.changes.set()
+
+
+@contextlib.asynccontextmanager
+async def staying(
+    monkeypatch: pytest.MonkeyPatch, *, refuse: int = 0, kubelet_runs: bool = True, unwatched: float = 3600
+) -> AsyncIterator[Kubelet]:
+    """A plugin that stays registered beside a kubelet."""
+    monkeypatch.setattr(grpc_server, "UNWATCHED_SECONDS", unwatched)
+    with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
+        kubelet = Kubelet(Path(name))
+        kubelet.refuse = refuse
+        if kubelet_runs:
+            await kubelet.start()
+        server = DevicePluginServer(Answers(kubelet), OneCard())  # type: ignore[arg-type]
+        staying = asyncio.create_task(stay_registered(server, kubelet.folder, kubelet.counts))
+        try:
+            yield kubelet
+        finally:
+            staying.cancel()
+            await asyncio.wait([staying])
+            await kubelet.stop()
+
+
+async def next_registration(kubelet: Kubelet) -> pb.RegisterRequest:
+    """The next one, or a failure after a while."""
+    return await asyncio.wait_for(kubelet.registered.get(), 300)
+
+
+async def test_another_kubelet_is_reported_before_the_registration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restarted kubelet is reported before the registration. The first kubelet and one that dropped the plugin are not."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        (kubelet.folder / "aliyungpushare.sock").unlink()
+        await next_registration(kubelet)
+        assert not kubelet.changes.is_set()
+        await kubelet.restart()
+        await next_registration(kubelet)
+
+        assert kubelet.changes.is_set()
+
+
+async def test_returning_kubelet_is_registered_at_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one that ended left its socket, attempts are the rarer the longer it is away; another socket ends the wait."""
+    monkeypatch.setattr(grpc_server, "FIRST_PAUSE_SECONDS", 3600)
+    async with staying(monkeypatch, refuse=1) as kubelet:
+        await until(lambda: kubelet.refuse == 0)
+        await kubelet.restart()
+        await next_registration(kubelet)
+
+
+async def test_kubelet_that_starts_meanwhile_gets_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it reads the list it took the registration. A second one could cost both."""
+    async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
+        kubelet.new_socket = kubelet.reads_list = True
+        await kubelet.start()
+        await next_registration(kubelet)
+        await until(kubelet.changes.is_set)
+        # A second one would come by now.
+        await asyncio.sleep(0.5)
+
+        assert kubelet.registered.empty()
+
+
+async def test_kubelet_that_starts_after_the_answer_gets_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kubelet of before took the registration and ended, so the new one reads no list."""
+    async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
+        kubelet.new_socket = True
+        await kubelet.start()
+        await next_registration(kubelet)
+        await next_registration(kubelet)
+
+        assert kubelet.changes.is_set()
+
+
+async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubelet drops the new plugin when the stream of the one before it ends late."""
+    async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
+        kubelet.reads_list = True
+        await kubelet.start()
+        await next_registration(kubelet)
+        await asyncio.sleep(0.4)
+        assert kubelet.registered.empty()
+        kubelet.stream.cancel()
+        await next_registration(kubelet)
+
+
+async def test_a_kubelet_that_was_too_slow_gets_time_to_part(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The plugin waits before it registers again at a slow kubelet, which may have taken the registration after all."""
+    monkeypatch.setattr(grpc_server, "REGISTER_SECONDS", 0.1)
+    monkeypatch.setattr(grpc_server, "PARTING_SECONDS", 3600)
+    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
+        kubelet.silent = True
+        await kubelet.start()
+        await until(lambda: "code=DEADLINE_EXCEEDED" in caplog.text)
+        kubelet.silent = False
+        await asyncio.sleep(0.3)
+        assert kubelet.registered.empty()
+        monkeypatch.setattr(grpc_server, "REGISTER_SECONDS", 60)
+        await kubelet.restart()
+        await next_registration(kubelet)
+
+
+async def test_another_kubelet_is_tried_soon_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pauses have grown while its predecessor refused; its own begin with the shortest."""
+    async with staying(monkeypatch, refuse=1000) as kubelet:
+        await until(lambda: "retry_seconds=0.16" in caplog.text)
+        caplog.clear()
+        await kubelet.restart()
+        await until(lambda: "retry_seconds=0.02" in caplog.text)
+        kubelet.refuse = 0
+        await next_registration(kubelet)
+
+
+@pytest.mark.promise("DP-009")
+async def test_a_kubelet_that_runs_on_has_time_to_part_with_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kubelet that reads the end of our stream late does not take the new registration for the old one."""
+    async with staying(monkeypatch) as kubelet:
+        await next_registration(kubelet)
+        async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare.sock") as channel:
+            stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+            await stream.read()
+            (kubelet.folder / "aliyungpushare.sock").unlink()
+            # An error: the connection was closed before the status was read.
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                assert await stream.read() is grpc.aio.EOF
+            # A loaded kubelet is that late.
+            await asyncio.sleep(0.3)
+
+            assert kubelet.registered.empty()
+        await next_registration(kubelet)

@@ -1,25 +1,24 @@
-"""Promises of the device plugin's program: its start, its words, its end."""
+"""Promises of the device plugin's program, a process of its own as installed: its start, its metrics, its end."""
 
 from __future__ import annotations
 
+import logging
+import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fake_nvml.box import Box
-from fake_nvml.state import State
-from tests.gpushare.deviceplugin.plugin_program import run
-from tests.servers import kubeconfig
+from gpushare.bounds import BODY_BYTES_OF_STRANGERS
+from gpushare.deviceplugin import metrics_exposition
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.metrics_exposition import PluginExposition
+from gpushare.serving.http_connection import HttpRequest
+from tests.gpushare.deviceplugin.plugin_program import plugin, run
+from tests.servers import kubeconfig, until
 
 
-async def test_without_a_node_name_it_says_where_to_get_one() -> None:
-    """Exit code 2."""
-    code, log = await run("gpushare-device-plugin")
-
-    assert (code, "NODE_NAME" in log, "Traceback" in log) == (2, True, False)
-
-
-async def test_a_missing_driver_ends_it_only_where_it_was_asked_to(tmp_path: Path) -> None:
+async def test_a_missing_driver_ends_it_only_if_it_was_asked_to(tmp_path: Path) -> None:
     """--fail-on-init-error, as NVIDIA's plugin names it: exit code 1 and what to do."""
     config = kubeconfig(tmp_path, "http://127.0.0.1:1")
     code, log = await run("gpushare-device-plugin", "--fail-on-init-error", NODE_NAME="n", KUBECONFIG=config)
@@ -27,19 +26,65 @@ async def test_a_missing_driver_ends_it_only_where_it_was_asked_to(tmp_path: Pat
     assert (code, "install the NVIDIA driver" in log, "Traceback" in log) == (1, True, False)
 
 
-async def test_without_a_driver_it_waits_and_words_are_skipped(tmp_path: Path) -> None:
-    """One line names what is missing, another the words that are no Xids of NVIDIA's two variables; SIGTERM ends it with 0."""
-    config = kubeconfig(tmp_path, "http://127.0.0.1:1")
-    code, log = await run(
-        "gpushare-device-plugin",
-        until_log="no cards to share",
-        NODE_NAME="n",
-        KUBECONFIG=config,
-        DP_DISABLE_HEALTHCHECKS="48,forty",
-        DP_ENABLE_HEALTHCHECKS="-5",
-    )
+async def test_a_plugin_that_waits_for_cards_can_be_scraped(tmp_path: Path) -> None:
+    """A driver may come later; until then it is alive, has no sample of cards, and logs words that are no Xids once."""
+    words: dict[str, Any] = {"DP_DISABLE_HEALTHCHECKS": "48,forty", "DP_ENABLE_HEALTHCHECKS": "-5"}
+    async with plugin(tmp_path, "--metrics-address=127.0.0.1:0", box="none", **words) as running:
+        await running.until("no cards to share")
+        alive, metrics = [await running.ask("GET", path) for path in ("/healthz", "/metrics")]
+        large = await running.ask("POST", "/metrics", content=b"x" * (BODY_BYTES_OF_STRANGERS.most + 1))
+        await until(lambda: running.api.nodes[0]["status"].get("conditions"))
+        reason = running.api.nodes[0]["status"]["conditions"][0]["reason"]
+        code = await running.end()
 
-    assert (code, log.count("no cards to share"), "entries=forty,-5" in log, "Traceback" in log) == (0, 1, True, False)
+    assert (code, reason, running.log.count("entries=forty,-5")) == (0, "NoCards", 1)
+    assert ((alive.status_code, alive.text), large.status_code) == ((200, "ok"), 413)
+    assert metrics.headers["content-type"].startswith("text/plain")
+    assert ("\ngpushare_held_containers 0.0\n" in metrics.text, "gpushare_cards" in metrics.text) == (True, False)
+
+
+def test_a_failing_scrape_is_an_error_without_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """The traceback is the log's and not the scraper's, and nothing but two paths can be read."""
+    metrics = PluginMetrics()
+
+    def broken() -> dict[str, str]:
+        raise ZeroDivisionError("secret")
+
+    metrics.held = broken
+    requests = [
+        HttpRequest(method, path, b"", True)
+        for method, path in (("GET", "/metrics"), ("POST", "/metrics"), ("GET", "/"))
+    ]
+    with caplog.at_level(logging.CRITICAL):
+        answers = [metrics_exposition.answer(PluginExposition(metrics), request) for request in requests]
+
+    assert [one.status for one in answers] == [500, 405, 404]
+    assert b"secret" not in answers[0].body
+
+
+async def test_without_an_address_nothing_listens(tmp_path: Path) -> None:
+    """Off is the default."""
+    async with plugin(tmp_path) as running:
+        await running.until("published node=n")
+        listening = Path("/proc/net/tcp").read_text().splitlines()
+        inodes = {line.split()[9] for line in listening[1:] if line.split()[3] == "0A"}
+        own = [link.readlink().name for link in Path(f"/proc/{running.process.pid}/fd").iterdir()]
+        code = await running.end()
+
+    assert ([inode for inode in inodes if f"socket:[{inode}]" in own], code) == ([], 0)
+
+
+async def test_taken_port_ends_with_two_and_publishes_nothing(tmp_path: Path) -> None:
+    """Before anything is announced."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with plugin(tmp_path, f"--metrics-address={address}") as running:
+            code, log = await running.ended()
+
+    assert (code, "cannot listen on 127.0.0.1 port" in log) == (2, True)
+    assert ("published" in log, "Traceback" in log) == (False, False)
 
 
 @pytest.mark.parametrize(
@@ -47,16 +92,7 @@ async def test_without_a_driver_it_waits_and_words_are_skipped(tmp_path: Path) -
 )
 async def test_what_does_not_answer_does_not_keep_it_from_ending(tmp_path: Path, seconds: int, until_log: str) -> None:
     """SIGTERM while the API server is away, as the node may boot before it, or while NVML does not answer: exit code 0."""
-    state = tmp_path / "nvml"
-    with State.create(state, Box.load("t4x2", seed="n", driver="535.104")) as cards:
-        if seconds:
-            cards.add_fault("nvmlInitWithFlags", seconds=seconds)
-        code, log = await run(
-            *("fake-nvml", "exec", "--", "gpushare-device-plugin"),
-            until_log=until_log,
-            NODE_NAME="n",
-            KUBECONFIG=kubeconfig(tmp_path, "http://127.0.0.1:1"),
-            FAKENVML_STATE=str(state),
-        )
+    async with plugin(tmp_path, init_seconds=seconds, has_api=False) as running:
+        code, log = await running.ended(until_log)
 
     assert (code, "Traceback" in log) == (0, False)

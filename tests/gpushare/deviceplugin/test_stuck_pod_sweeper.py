@@ -41,7 +41,6 @@ class Rig:
 
     def __init__(self, api: StubApi) -> None:
         self.api = api
-        self.seen: list[Pod] = []
         self.metrics = PluginMetrics()
         self.now = 0.0
         self.is_served = True
@@ -52,7 +51,7 @@ class Rig:
 
     def catch_up(self) -> None:
         """The watch shows what the API has."""
-        self.seen = [msgspec.convert(pod, Pod) for pod in self.api.pods]
+        self.seen = msgspec.convert(self.api.pods, list[Pod])
 
     def names(self) -> list[str]:
         """The pods that the API has."""
@@ -92,32 +91,32 @@ async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
 async def test_a_pod_without_room_is_told_to_leave_the_node() -> None:
     """Created again with the same nodeName it would fail again; once a card has room, that is reported, and each once."""
     async with rig(failed("bare", ""), failed("owned")) as node:
-        node.there = [Booking("full", "team", "full", 13, ((0, 13),))]
-        for _ in range(2):
-            await node.sweeper.look()
-        said = node.said()["bare"]
-        assert said.startswith("no card of its node has room for it now (Insufficient GPU Memory in one device)")
-        assert "delete it and create it again without nodeName" in said
-        assert (node.names(), node.counted("reported")) == (["bare", "owned"], 0)
+        for node.there in ([Booking("full", "team", "full", 13, ((0, 13),))], []):
+            for _ in range(2):
+                await node.sweeper.look()
+            if node.there:
+                assert (node.names(), node.counted("reported")) == (["bare", "owned"], 0)
+        full, room = [event["message"] for event in node.api.events if event["involvedObject"]["name"] == "bare"]
 
-        node.there = []
-        for _ in range(2):
-            await node.sweeper.look()
-        said = node.api.events[1]["message"]
-        assert said.startswith("a card of its node has room for it now, and no kubelet tries a pod again")
-        assert "delete it and create it again. The reason" in said
+        assert full.startswith("no card of its node has room for it now (Insufficient GPU Memory in one device)")
+        assert "delete it and create it again without nodeName" in full
+        assert room.startswith("a card of its node has room for it now, and no kubelet tries a pod again")
+        assert "delete it and create it again. The reason" in room
         assert (node.names(), node.counted("reported")) == (["bare"], 2)
 
 
 async def test_nothing_is_deleted_without_the_flag_which_is_named() -> None:
-    """Reported once, however often it is looked at."""
-    async with rig(failed("owned"), delete=False) as node:
+    """Reported once, however often it is looked at; a pod that is held for good is reported with its own reason."""
+    held = failed("held") | {"status": {"phase": "Pending"}}
+    async with rig(failed("owned"), held, delete=False) as node:
+        node.held = {"uid-held": "its ids lie on two cards"}
         await node.sweeper.look()
         await node.sweeper.look()
 
-        assert node.names() == ["owned"]
+        assert node.names() == ["owned", "held"]
         assert "(the plugin does so with --delete-unadmitted)" in node.said()["owned"]
-        assert node.counted("reported") == 1
+        assert node.said()["held"].endswith("The reason: its ids lie on two cards")
+        assert node.counted("reported") == 2
 
 
 async def test_nothing_is_stuck_while_the_kubelet_lacks_our_list() -> None:
@@ -158,34 +157,16 @@ async def test_a_node_that_always_refuses_does_not_loop() -> None:
         assert node.names() == []
 
 
-@pytest.mark.parametrize(
-    ("message", "hints_of_a_role"),
-    [
-        ('pods "owned" is forbidden: User "system:serviceaccount:a:b" cannot delete resource "pods"', 1),
-        ('pods "owned" is forbidden: the webhook of a policy says no', 0),
-    ],
-)
-async def test_a_deletion_that_is_refused_is_logged_once(
-    caplog: pytest.LogCaptureFixture, message: str, hints_of_a_role: int
-) -> None:
+async def test_a_deletion_that_is_refused_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """A refused deletion is logged once, with the file that grants the right if a role lacks it."""
+    lacks = 'pods "owned" is forbidden: User "system:serviceaccount:a:b" cannot delete resource "pods"'
     async with rig(failed("owned")) as node:
-        node.api.fault = lambda method, path: status(403, message) if method == "DELETE" else None
-        await node.sweeper.look()
-        await node.sweeper.look()
+        for message in (lacks, 'pods "owned" is forbidden: the webhook of a policy says no'):
+            no = status(403, message)
+            node.api.fault = lambda method, path, no=no: no if method == "DELETE" else None
+            await node.sweeper.look()
+            await node.sweeper.look()
 
         assert node.names() == ["owned"]
-        said = [text for record in caplog.records if "cannot delete stuck pods" in (text := record.getMessage())]
-        assert (len(said), sum("delete-unadmitted-rbac.yaml" in text for text in said)) == (1, hints_of_a_role)
-
-
-async def test_a_pod_held_for_good_is_replaced() -> None:
-    """A pod that is held for good is deleted with the reason in its report, because its container may never start."""
-    waiting = failed("held")
-    waiting["status"] = {"phase": "Pending"}
-    async with rig(waiting) as node:
-        node.held = {"uid-held": "its ids lie on two cards"}
-        await node.sweeper.look()
-
-        assert node.names() == []
-        assert node.said()["held"].endswith("The reason: its ids lie on two cards")
+        said = [text for text in caplog.messages if "cannot delete stuck pods" in text]
+        assert ["delete-unadmitted-rbac.yaml" in text for text in said] == [True, False]

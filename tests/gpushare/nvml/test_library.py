@@ -15,13 +15,13 @@ import pytest
 from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, UNKNOWN64
 from fake_nvml.state import State
 from gpushare.errors import GpushareError
+from gpushare.nvml import library
 from gpushare.nvml.api import (
     NoDriverError,
     NvmlError,
     Process,
     Survey,
 )
-from gpushare.nvml.library import open_library
 
 Simulate = Callable[..., State]
 
@@ -41,52 +41,18 @@ def compile_nvml(folder: Path, init: int) -> Path:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler on this machine")
-    source, library = folder / "nvml.c", folder / "libmine.so"
+    source, built = folder / "nvml.c", folder / "libmine.so"
     source.write_text(EMPTY_NVML)
-    subprocess.run([compiler, "-shared", "-fPIC", f"-DINIT={init}", "-o", library, source], check=True, timeout=300)
-    return library
-
-
-@pytest.mark.parametrize(
-    ("driver", "mib", "geforce"),
-    [
-        ("418.87.00", [15079, 15079, 11178], "GeForce GTX 1080 Ti"),
-        ("470.57.02", [15109, 15109, 11178], "NVIDIA GeForce GTX 1080 Ti"),
-        ("535.104.05", [15360, 15360, 11264], "NVIDIA GeForce GTX 1080 Ti"),
-    ],
-)
-def test_each_card_has_its_own_memory(simulate: Simulate, driver: str, mib: list[int], geforce: str) -> None:
-    """Each card has its own memory, although the original gave all cards that of the first."""
-    state = simulate("mixed", driver=driver)
-    nvml = open_library(None)
-
-    cards = nvml.survey().cards
-
-    assert [card.memory_mib for card in cards] == mib
-    assert [card.model for card in cards] == ["Tesla T4", "Tesla T4", geforce]
-    assert [card.uuid for card in cards] == [card.uuid for card in state.cards()]
-    assert [card.index for card in cards] == [0, 1, 2]
-
-
-@pytest.mark.parametrize("driver", ERAS)
-def test_processes_are_listed_whatever_the_driver(simulate: Simulate, driver: str) -> None:
-    """The processes of a card are listed in order with any driver, and other cards have none of them."""
-    state = simulate("mixed", driver=driver)
-    uuid = state.cards()[0].uuid
-    for pid in range(20, 0, -1):
-        state.add_process(uuid, pid, 100 + pid, "player")
-    nvml = open_library(None)
-
-    assert nvml.processes(uuid) == tuple(Process(pid, 100 + pid) for pid in range(1, 21))
-    assert nvml.processes(state.cards()[1].uuid) == ()
+    subprocess.run([compiler, "-shared", "-fPIC", f"-DINIT={init}", "-o", built, source], check=True, timeout=300)
+    return built
 
 
 @pytest.mark.parametrize("driver", ERAS)
 def test_process_in_several_lists_counts_once(simulate: Simulate, driver: str) -> None:
-    """Compute, graphics and MPS are three lists of NVML; unknown memory is None."""
-    state = simulate("t4x1", driver=driver)
+    """Compute, graphics and MPS are three lists of NVML; unknown memory is None, and other cards have none of them."""
+    state = simulate("mixed", driver=driver)
     uuid = state.cards()[0].uuid
-    for pid in range(1, 6):
+    for pid in (1, 2, 3, 4, 5, *range(20, 5, -1)):
         state.add_process(uuid, pid, 10, "player")
     with state.mapped.writing() as content:
         rows = content.processes
@@ -95,15 +61,18 @@ def test_process_in_several_lists_counts_once(simulate: Simulate, driver: str) -
         rows[3].pid, rows[3].kind = 1, COMPUTE  # computes and draws
         rows[4].memory = 0
 
-    expected = (Process(1, 10), Process(2, 10), Process(3, None), Process(5, 0))
-    assert open_library(None).processes(uuid) == expected
+    library.initialise(None)
+    others = (Process(pid, 10) for pid in range(6, 21))
+    assert library.processes(uuid) == (Process(1, 10), Process(2, 10), Process(3, None), Process(5, 0), *others)
+    assert library.processes(state.cards()[1].uuid) == ()
 
 
 def test_the_oldest_list_is_for_the_oldest_drivers(simulate: Simulate) -> None:
     """The oldest list is asked for only with the oldest drivers: on a card in MIG mode it is not whole."""
     state = simulate("t4x1", driver="470.57.02")
 
-    open_library(None).processes(state.cards()[0].uuid)
+    library.initialise(None)
+    library.processes(state.cards()[0].uuid)
 
     asked = pynvml._nvmlGetFunctionPointer_cache
     assert "nvmlDeviceGetComputeRunningProcesses_v2" in asked
@@ -121,31 +90,8 @@ def test_the_numa_node_is_nvmls(
     """A driver that knows the node is believed; a card of an old driver, which does not, is shared all the same."""
     simulate(box, **({} if driver is None else {"driver": driver}))
 
-    assert [card.numa for card in open_library(None).survey().cards] == nodes
-
-
-def test_closing_twice_is_closing_once(simulate: Simulate) -> None:
-    """Another open library stays open."""
-    simulate("t4x1")
-    one, other = open_library(None), open_library(None)
-
-    one.close()
-    one.close()
-
-    assert len(other.survey().cards) == 1
-    other.close()
-    with pytest.raises(NvmlError, match="Uninitialized"):
-        one.survey()
-
-
-def test_without_a_kernel_module_there_is_no_driver(simulate: Simulate) -> None:
-    """The error is one of ours."""
-    simulate("t4x1").path.unlink()
-
-    with pytest.raises(NoDriverError, match="kernel module is not loaded") as caught:
-        open_library(None)
-
-    assert isinstance(caught.value, GpushareError)
+    library.initialise(None)
+    assert [card.numa for card in library.survey().cards] == nodes
 
 
 @pytest.mark.usefixtures("clean_pynvml")
@@ -158,9 +104,10 @@ def test_without_a_kernel_module_there_is_no_driver(simulate: Simulate) -> None:
 )
 def test_a_path_that_is_no_nvml_says_which_flag(path: str, says: str) -> None:
     """A path that is no NVML library is refused, and pynvml keeps no library then."""
-    with pytest.raises(NoDriverError, match=says):
-        open_library(path)
+    with pytest.raises(NoDriverError, match=says) as caught:
+        library.initialise(path)
 
+    assert isinstance(caught.value, GpushareError)
     assert pynvml.nvmlLib is None
 
 
@@ -168,11 +115,12 @@ def test_a_path_that_is_no_nvml_says_which_flag(path: str, says: str) -> None:
 def test_a_named_library_is_the_one_that_is_asked(simulate: Simulate, tmp_path: Path) -> None:
     """A named library is asked even if another one was asked before, whose functions must not answer for it."""
     simulate("t4x2")
-    assert len(open_library(None).survey().cards) == 2
+    library.initialise(None)
+    assert len(library.survey().cards) == 2
 
-    nvml = open_library(str(compile_nvml(tmp_path, init=0)))
+    library.initialise(str(compile_nvml(tmp_path, init=0)))
 
-    assert nvml.survey() == Survey((), ())
+    assert library.survey() == Survey((), ())
 
 
 @pytest.mark.usefixtures("clean_pynvml")
@@ -188,7 +136,7 @@ def test_a_named_library_is_the_one_that_is_asked(simulate: Simulate, tmp_path: 
 def test_an_init_that_fails_says_what_to_do(tmp_path: Path, code: int, kind: type[NvmlError], says: str) -> None:
     """The error has the code, and advice if there is any."""
     with pytest.raises(kind, match=says) as caught:
-        open_library(str(compile_nvml(tmp_path, init=code)))
+        library.initialise(str(compile_nvml(tmp_path, init=code)))
 
     assert caught.value.code == code
 
@@ -199,7 +147,8 @@ def test_a_garbled_name_is_replaced(simulate: Simulate) -> None:
     with state.mapped.writing() as content:
         content.cards[1].name = b"\xf8\xb3\x91\x02\x7f"
 
-    survey = open_library(None).survey()
+    library.initialise(None)
+    survey = library.survey()
 
     assert [card.model for card in survey.cards] == ["Tesla T4", "\ufffd\ufffd\ufffd\x02\x7f"]
 
@@ -232,7 +181,7 @@ def test_whatever_pynvml_raises_costs_its_own_card_alone(
 ) -> None:
     """A call that ends with no NVMLError is no answer; a fact that is nice to have costs nothing."""
     simulate("t4x2", driver="550.54")
-    nvml = open_library(None)
+    library.initialise(None)
     asked = getattr(pynvml, function)
     second = pynvml.nvmlDeviceGetHandleByIndex(1)
 
@@ -243,7 +192,7 @@ def test_whatever_pynvml_raises_costs_its_own_card_alone(
         return asked(first, *others)
 
     monkeypatch.setattr(pynvml, function, odd)
-    survey = nvml.survey()
+    survey = library.survey()
 
     assert len(survey.cards) + len(survey.unreadable) == 2
     assert [card.index for card in survey.cards] == ([0, 1] if is_shared else [0])
@@ -258,10 +207,10 @@ def test_an_error_whose_text_cannot_be_read_is_reported(simulate: Simulate, monk
     """An error without a text that can be read is reported by its code, because pynvml asks the library for each text."""
     state = simulate("t4x2", driver="550.54")
     state.set_value(state.cards()[1].uuid, "state", "lost")
-    nvml = open_library(None)
+    library.initialise(None)
     monkeypatch.setattr(pynvml.NVMLError, "__str__", lambda self: b"\xf8".decode())
 
-    (unreadable,) = nvml.survey().unreadable
+    (unreadable,) = library.survey().unreadable
 
     assert unreadable.reason == "cannot describe card 1: NVML says: an error whose text cannot be read (code 15)"
 
@@ -280,7 +229,8 @@ def test_a_card_without_a_known_memory_is_unreadable(
         return memory
 
     monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", odd)
-    (unreadable,) = open_library(None).survey().unreadable
+    library.initialise(None)
+    (unreadable,) = library.survey().unreadable
 
     uuid = state.cards()[0].uuid
     assert (unreadable.uuid, uuid in unreadable.reason) == (uuid, True)
@@ -291,8 +241,8 @@ def test_a_card_without_a_known_memory_is_unreadable(
 def test_an_absurd_count_of_cards_is_an_error(simulate: Simulate, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """An absurd count of cards is an error, and costs no walk over cards that cannot exist."""
     simulate("t4x1")
-    nvml = open_library(None)
+    library.initialise(None)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: count)
 
     with pytest.raises(NvmlError, match=f"there are {count}"):
-        nvml.survey()
+        library.survey()

@@ -1,8 +1,9 @@
-"""Promises of gpushare.nvml.session and events: real pynvml on simulated cards of every driver era."""
+"""Promises of gpushare.nvml.session: real pynvml on simulated cards of every driver era, and the thread that asks it."""
 
 from __future__ import annotations
 
-import logging
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,9 +13,9 @@ import pytest
 
 from fake_nvml.state import State
 from fake_nvml.sysfs import folder_of
-from gpushare.nvml import xid_events
+from gpushare.nvml import session as nvml_session
 from gpushare.nvml.api import Checkup, NoDriverError, NotInitializedError, NvmlError, Reports, Xid
-from gpushare.nvml.session import NvmlSession
+from gpushare.nvml.session import NvmlSession, NvmlThread
 
 Simulate = Callable[..., State]
 
@@ -35,34 +36,36 @@ def uuids(state: State) -> list[str]:
     return [card.uuid for card in state.cards()]
 
 
+@pytest.fixture
+def during_init(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What happens while NVML is initialised, each once."""
+    acts: list[Callable[[], object]] = []
+    init = pynvml.nvmlInitWithFlags
+
+    def init_after_them(flags: int) -> None:
+        while acts:
+            acts.pop()()
+        init(flags)
+
+    monkeypatch.setattr(pynvml, "nvmlInitWithFlags", init_after_them)
+    return acts
+
+
 @pytest.mark.parametrize("driver", ERAS)
-def test_each_xid_is_reported_once_and_of_its_card(simulate: Simulate, session: NvmlSession, driver: str) -> None:
-    """In their order, whatever the driver."""
+def test_each_report_comes_once_and_of_its_card(simulate: Simulate, session: NvmlSession, driver: str) -> None:
+    """Xids come in their order, and a lost card with its last one; its set of events would return immediately for ever."""
     state = simulate("mixed", driver=driver)
     first, second, third = uuids(state)
     session.renew()
+    state.post_xid(first, 79, lose=True)
     for uuid, xid in ((second, 31), (second, 48), (third, 13)):
         state.post_xid(uuid, xid)
 
-    assert session.poll() == Reports((Xid(second, 31), Xid(second, 48), Xid(third, 13)))
+    xids = (Xid(first, 79), Xid(second, 31), Xid(second, 48), Xid(third, 13))
+    assert session.poll() == Reports(xids, lost=(first,))
     assert session.poll() == Reports()
-    state.post_xid(first, 48)
-    assert session.poll().xids == (Xid(first, 48),)
-
-
-@pytest.mark.parametrize("driver", ERAS)
-def test_a_lost_card_is_reported_once_and_others_go_on(simulate: Simulate, session: NvmlSession, driver: str) -> None:
-    """A lost card is reported once, with its last Xid and its UUID. A set of events with it would return immediately for ever."""
-    state = simulate("mixed", driver=driver)
-    first, second, _ = uuids(state)
-    session.renew()
-    state.post_xid(first, 79, lose=True)
     state.post_xid(second, 48)
-
-    assert session.poll() == Reports((Xid(first, 79), Xid(second, 48)), lost=(first,))
-    assert session.poll() == Reports()
-    state.post_xid(second, 31)
-    assert session.poll().xids == (Xid(second, 31),)
+    assert session.poll().xids == (Xid(second, 48),)
 
 
 def test_nvml_shut_during_a_poll_loses_no_event(
@@ -73,14 +76,14 @@ def test_nvml_shut_during_a_poll_loses_no_event(
     first, _ = uuids(state)
     session.renew()
     state.post_xid(first, 48)
-    following = xid_events.next_event
+    following = nvml_session.next_event
 
     def following_and_shut(from_set: object) -> object:
         event = following(from_set)
         state.add_fault("nvmlEventSetWait*", code=pynvml.NVML_ERROR_UNINITIALIZED)
         return event
 
-    monkeypatch.setattr(xid_events, "next_event", following_and_shut)
+    monkeypatch.setattr(nvml_session, "next_event", following_and_shut)
 
     assert session.poll().xids == (Xid(first, 48),)
     with pytest.raises(NotInitializedError):
@@ -102,7 +105,9 @@ def test_what_the_driver_asks_for_is_read_where_it_says_so(
     assert session.check("GPU-unknown") == Checkup(answers=False)
 
 
-def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: NvmlSession) -> None:
+def test_a_fault_between_two_sessions_is_noticed(
+    simulate: Simulate, session: NvmlSession, during_init: list[Callable[[], object]]
+) -> None:
     """No events are read while NVML is opened again; the driver's advice afterwards shows the fault."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, second = uuids(state)
@@ -112,17 +117,8 @@ def test_a_fault_between_two_sessions_is_noticed(simulate: Simulate, session: Nv
     assert session.renew().missed == frozenset()
 
     # Posted by the very call that opens NVML: after the last look of the old session.
-    init = pynvml.nvmlInitWithFlags
-
-    def init_after_a_fault(flags: int) -> None:
-        state.post_xid(first, 48)
-        init(flags)
-
-    pynvml.nvmlInitWithFlags = init_after_a_fault
-    try:
-        assert session.renew().missed == {first}
-    finally:
-        pynvml.nvmlInitWithFlags = init
+    during_init.append(lambda: state.post_xid(first, 48))
+    assert session.renew().missed == {first}
     assert session.poll() == Reports()
 
 
@@ -141,56 +137,35 @@ def test_recovery_asked_for_at_first_sight_is_an_unread_fault(simulate: Simulate
     assert session.renew().missed == {first}
 
 
-@pytest.mark.parametrize("driver", ERAS)
-def test_unread_events_survive_a_reopening_of_nvml(simulate: Simulate, session: NvmlSession, driver: str) -> None:
-    """An event set that is freed takes its waiting events with it; if opening fails then, they are reported later."""
-    state = simulate("t4x2", driver=driver)
+def test_unread_events_survive_a_reopening_of_nvml(simulate: Simulate, session: NvmlSession) -> None:
+    """A freed event set takes its events with it. More than one turn takes are reported later, even if opening fails then."""
+    state = simulate("t4x2")
     first, second = uuids(state)
     session.renew()
-    state.post_xid(first, 48)
+    for _ in range(100):
+        state.post_xid(first, 31)
+    state.post_xid(first, 79)
     state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
     with pytest.raises(NoDriverError):
         session.renew()
     state.set_init_return(0)
     session.renew()
-    state.post_xid(second, 31)
+    state.post_xid(second, 48)
 
-    assert session.poll().xids == (Xid(first, 48), Xid(second, 31))
+    assert [xid.code for xid in session.poll().xids] == [31] * 100 + [79, 48]
     assert session.poll() == Reports()
-
-
-def test_a_storm_of_xids_is_whole_over_a_new_session(simulate: Simulate, session: NvmlSession) -> None:
-    """More than one turn takes, and the last of them is the one that counts."""
-    state = simulate("t4x2", driver="535.104.05")
-    first, _ = uuids(state)
-    session.renew()
-    for _ in range(100):
-        state.post_xid(first, 31)
-    state.post_xid(first, 79)
-    session.renew()
-
-    assert [xid.code for xid in session.poll().xids] == [31] * 100 + [79]
 
 
 @pytest.mark.parametrize("how", ["lose", "remove_card"])
 def test_a_card_that_goes_between_two_sessions_is_only_missing(
-    simulate: Simulate, session: NvmlSession, how: str
+    simulate: Simulate, session: NvmlSession, during_init: list[Callable[[], object]], how: str
 ) -> None:
     """A card that goes between two sessions is missing in the new one, and is not among the cards with missed reports."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
     first, second = uuids(state)
     session.renew()
-    init = pynvml.nvmlInitWithFlags
-
-    def init_after_the_loss(flags: int) -> None:
-        getattr(state, how)(first)
-        init(flags)
-
-    pynvml.nvmlInitWithFlags = init_after_the_loss
-    try:
-        survey = session.renew()
-    finally:
-        pynvml.nvmlInitWithFlags = init
+    during_init.append(lambda: getattr(state, how)(first))
+    survey = session.renew()
 
     assert ([card.uuid for card in survey.cards], survey.missed) == ([second], frozenset())
 
@@ -236,20 +211,6 @@ def test_count_leaves_nvml_open_if_the_kernel_reports_changes(
     assert (len(opened), told.poll()) == (1, Reports())
 
 
-def test_card_reported_by_the_kernel_is_met_at_the_next_count(
-    simulate: Simulate, told: NvmlSession, opened: list[int], bus: Path
-) -> None:
-    """Each poll reports that a count is due, until it was made."""
-    state = simulate("t4x2")
-    told.count()
-    added = state.add_card("t4")
-    (bus / "0000:0a:00.0").symlink_to("card")
-
-    assert told.poll() == told.poll() == Reports(is_outdated=True)
-    assert added in [card.uuid for card in told.count().cards]
-    assert (len(opened), told.poll()) == (2, Reports())
-
-
 @pytest.mark.parametrize(
     "what", ["a lost card", "NVML shut under us", "ten minutes", "another number than the kernel's"]
 )
@@ -276,24 +237,6 @@ def test_a_count_that_may_not_be_whole_is_made_again(
     told.count()
 
     assert len(opened) == 2
-
-
-def test_kernel_reports_a_driver_that_goes_and_comes_back(
-    simulate: Simulate, clean_pynvml: None, opened: list[int]
-) -> None:
-    """Each time at the next poll, and the count after it is of the driver as it is."""
-    state = simulate("t4x2")
-    session = NvmlSession(None, sysfs=folder_of(state.path))
-    session.count()
-    state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
-    assert session.poll() == Reports(is_outdated=True)
-    with pytest.raises(NoDriverError):
-        session.count()
-    state.set_init_return(0)
-
-    assert [card.uuid for card in session.count().cards] == uuids(state)
-    assert session.poll() == Reports()
-    session.close()
 
 
 def test_a_card_that_is_put_back_is_seen_in_the_kernel(simulate: Simulate, clean_pynvml: None) -> None:
@@ -327,52 +270,6 @@ def test_without_the_kernels_list_each_count_reopens_nvml(
         "the kernel does not tell which cards the driver has, NVML is opened again for each count "
         f"sys_root={tmp_path}/nowhere"
     ]
-
-
-def test_a_lost_card_keeps_its_place_in_a_new_session(simulate: Simulate, session: NvmlSession) -> None:
-    """A lost card keeps its place in a new session: it is unreadable at its index."""
-    state = simulate("t4x2")
-    first, second = uuids(state)
-    state.lose(first)
-    survey = session.renew()
-
-    assert ([card.uuid for card in survey.cards], [card.index for card in survey.unreadable]) == ([second], [0])
-    assert session.check(first) == Checkup(answers=False)
-
-
-@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_UNKNOWN])
-def test_a_card_without_events_only_lacks_reports(
-    simulate: Simulate, session: NvmlSession, caplog: pytest.LogCaptureFixture, code: int
-) -> None:
-    """A card without events is not unhealthy for that (D9), and one line reports it."""
-    state = simulate("t4x2")
-    first, second = uuids(state)
-    state.add_fault("nvmlDeviceRegisterEvents", card=first, code=code)
-    with caplog.at_level(logging.WARNING):
-        survey = session.renew()
-        session.renew()
-
-    assert [card.uuid for card in survey.cards] == [first, second]
-    assert [first in line for line in caplog.messages if "not watched" in line] == [True]
-    state.post_xid(second, 48)
-    assert session.poll() == Reports((Xid(second, 48),))
-
-
-def test_an_error_of_one_cards_wait_leaves_the_others(simulate: Simulate, session: NvmlSession) -> None:
-    """The first of three sets fails in its wait; it is read again after the next count."""
-    state = simulate("mixed")
-    first, second, third = uuids(state)
-    session.renew()
-    for uuid in (first, second, third):
-        state.post_xid(uuid, 48)
-    state.add_fault("nvmlEventSetWait", code=pynvml.NVML_ERROR_UNKNOWN, count=1)
-    heard = session.poll()
-
-    assert [uuid for uuid, _ in heard.failed] == [first]
-    assert heard.xids == (Xid(second, 48), Xid(third, 48))
-    session.renew()
-    state.post_xid(first, 79)
-    assert session.poll().xids == (Xid(first, 79),)
 
 
 def test_a_session_without_event_sets_reports_nothing(simulate: Simulate) -> None:
@@ -425,3 +322,46 @@ def test_an_unknown_error_of_the_count_closes_the_session(simulate: Simulate, se
         session.poll()
 
     assert len(session.renew().cards) == 2
+
+
+@pytest.fixture
+def thread() -> Iterator[NvmlThread]:
+    """Ended after the test."""
+    started = NvmlThread()
+    yield started
+    started.close()
+    assert started.join(30)
+
+
+async def test_questions_are_asked_one_at_a_time_in_their_order(thread: NvmlThread) -> None:
+    """In one thread, which is not the loop's."""
+    seen: list[tuple[int, str]] = []
+    await asyncio.gather(
+        *(thread.run(lambda n=n: seen.append((n, threading.current_thread().name))) for n in range(20))
+    )
+
+    assert seen == [(n, "nvml") for n in range(20)]
+
+
+def test_a_loop_that_is_gone_gets_no_answer(thread: NvmlThread) -> None:
+    """The program ended while the driver was thinking."""
+    release = threading.Event()
+
+    async def leave() -> None:
+        asyncio.get_running_loop().call_soon(asking.append, asyncio.ensure_future(thread.run(release.wait)))
+        await asyncio.sleep(0)
+
+    asking: list[asyncio.Future[bool]] = []
+    asyncio.run(leave())
+    release.set()
+
+    assert asyncio.run(thread.run(lambda: "on")) == "on"
+
+
+def test_the_last_question_is_done_before_the_end() -> None:
+    """NVML is let go in the thread that used it."""
+    done: list[str] = []
+    thread = NvmlThread()
+    thread.close(lambda: done.append(threading.current_thread().name))
+
+    assert (thread.join(30), done) == (True, ["nvml"])

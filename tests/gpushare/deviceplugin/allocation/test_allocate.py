@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError, UnreachableError
-from tests.gpushare.deviceplugin.admitting_node import UUIDS, AdmittingNode, Line, gpu_pod, stage, units_of
+from tests.gpushare.deviceplugin.admitting_node import Line, gpu_pod, stage
 from tests.servers import until
 
 FOREIGN = {"ALIYUN_COM_GPU_MEM_EXTENDER": ""}
@@ -28,9 +26,7 @@ FOREIGN = {"ALIYUN_COM_GPU_MEM_EXTENDER": ""}
 async def test_pod_that_all_others_are_taken_for_holds_up_none() -> None:
     """The first of six equal pods is admitted last: it gives its card away five times within a minute."""
     async with stage([gpu_pod(name, 8, card=card) for card, name in enumerate("abcdef")], (8,) * 6) as node:
-        for name in "fedcba":
-            await node.admit(name)
-            await node.start(name)
+        await node.run(*"fedcba")
 
         assert {node.card(name) for name in "abcdef"} == set("012345")
         assert all(node.has(name) == {int(node.card(name))} for name in "abcdef")
@@ -67,20 +63,6 @@ async def test_stale_repair_mark_takes_no_room_from_a_hand_bound_pod() -> None:
         assert node.has("by-hand") == {1}
 
 
-@pytest.mark.parametrize("status", [404, 409])
-async def test_webhook_that_answers_conflicts_costs_few_calls(status: int) -> None:
-    """The kubelet waits for the answer, and admits no other pod before it."""
-    pods = [gpu_pod("past", 9, card=0), gpu_pod("x", 4, card=0), gpu_pod("y", 4, card=1), gpu_pod("a", 9, card=0)]
-    async with stage(pods) as node:
-        for name in ("past", "y"):
-            await node.admit(name)
-        before = len(node.api.calls)
-        node.api.fault = lambda method, path: (status, {}) if method == "PATCH" else None
-        await node.allocator.prefer(node.free(), [], 9)
-
-        assert len(node.api.calls) - before < 10
-
-
 async def test_pod_that_changed_before_its_mark_is_booked_once_seen() -> None:
     """A label that an author wrote is no reason to refuse it, nor to leave it unbooked."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
@@ -100,33 +82,60 @@ async def test_pod_that_changed_before_its_mark_is_booked_once_seen() -> None:
         assert (node.card("a"), next(writes, None)) == ("0+2", None)
 
 
-@pytest.mark.parametrize("status", [403, 503])
+@pytest.mark.parametrize("status", [403, 404, 409, 503])
 async def test_a_mark_that_cannot_be_written_refuses_no_pod(status: int) -> None:
-    """The annotation is still put right before its container starts."""
-    pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
+    """Such an answer costs few calls, for which others wait, and the annotation is still put right before the start."""
+    pods = [gpu_pod("past", 9, card=0), gpu_pod("x", 4, card=0), gpu_pod("y", 4, card=1), gpu_pod("a", 9, card=0)]
     async with stage(pods) as node:
-        await node.admit("past")
+        for name in ("past", "y"):
+            await node.admit(name)
+        before = len(node.api.calls)
         node.api.fault = lambda method, path: (status, {}) if method == "PATCH" else None
         await node.admit("a")
+        assert len(node.api.calls) - before < 10
         node.api.fault = lambda method, path: None
         await node.start("a")
 
-        assert (node.has("a"), node.card("a")) == ({2}, "2")
+        assert {int(node.card("a"))} == node.has("a")
 
 
-async def test_a_pod_of_another_extender_is_never_moved() -> None:
-    """A pod of another extender keeps its card: that extender would leak the old one. A pod that needs its room is held."""
-    pods = [gpu_pod("a", 8, card=0, annotations=FOREIGN), gpu_pod("b", 8, card=1)]
-    async with stage(pods) as node:
+SPLIT, OTHER_SPLIT = (
+    {"scheduler.framework.gpushare.allocation": text} for text in ('{"0":{"0":3,"1":2}}', '{"0":{"1":3,"2":2}}')
+)
+# Pods that are bound in this order, of which the last is admitted first; in slots mode or not.
+HELD: dict[str, tuple[list[dict[str, Any]], int, HoldReason, str]] = {
+    "another extender would leak the old card of the pod whose room it needs": (
+        [gpu_pod("a", 8, card=0, annotations=FOREIGN), gpu_pod("b", 8, card=1)], 0,
+        HoldReason.NO_ROOM, "its annotation names card 1: the card is booked for others",
+    ),
+    "its own extender would not follow a change of its card": (
+        [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1, annotations=FOREIGN)], 0,
+        HoldReason.FIXED, "would not follow a change of its card",
+    ),
+    "parts of pods are not exchanged": (
+        [gpu_pod("a", 5, annotations=SPLIT), gpu_pod("b", 5, annotations=OTHER_SPLIT)], 0,
+        HoldReason.SEVERAL_CARDS, "has ids of card 0, card 1, but its annotation names 3 of card 1, 2 of card 2",
+    ),
+    "the amount in a container's variables cannot be changed": (
+        [gpu_pod("a", 9, card=0), gpu_pod("b", 8, card=1, annotations=FOREIGN)], 8,
+        HoldReason.WRONG_AMOUNT, "was told the amount of another pod's container",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pods", "slots", "reason", "says"), HELD.values(), ids=HELD.keys())
+async def test_what_cannot_be_repaired_is_held(
+    pods: list[dict[str, Any]], slots: int, reason: HoldReason, says: str
+) -> None:
+    """A container on another card than written, or with another amount, does not start; if that lasts, its pod is held for good."""
+    async with stage(list(pods), slots=slots) as node:
+        written = node.written("a")
         await node.admit("b")
-        with pytest.raises(HeldError, match="the card is booked for others") as caught:
+        with pytest.raises(HeldError, match=says) as caught:
             await node.start("b")
-        assert (caught.value.reason, node.card("a"), node.card("b")) == (HoldReason.NO_ROOM, "0", "1+0")
-    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1, annotations=FOREIGN)]
-    async with stage(pods) as node:
-        await node.admit("b")
-        with pytest.raises(HeldError, match="would not follow a change of its card"):
-            await node.start("b")
+
+        assert (caught.value.reason, node.written("a")) == (reason, written)
+        assert list(node.allocator.held_for_good()) == ["uid-b"] * reason.is_final
 
 
 async def test_without_a_partner_a_pod_moves_once_its_mark_has_stood() -> None:
@@ -183,102 +192,6 @@ async def test_containers_of_an_unmovable_pod_stay_together() -> None:
         await node.start("b")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-def test_any_order_of_admission_ends_with_every_pod_on_its_card(data: st.DataObject) -> None:
-    """Pods as an extender binds them, admitted in any order, some deleted before they are, the plugin restarted now and
-    then: each admitted pod starts on the card in its annotation, and no card is beyond its units in any book.
-    """
-    asyncio.run(_any_order(data))
-
-
-async def _any_order(data: st.DataObject) -> None:
-    sizes = (14, 14, 10)
-    pods = _bound(data.draw(st.lists(st.sampled_from([(5,), (5,), (3,), (3, 2), (2,)]), max_size=7)), sizes)
-    async with stage(list(pods), sizes) as node:
-        for name in data.draw(st.permutations([pod["metadata"]["name"] for pod in pods])):
-            what = data.draw(st.sampled_from(["admit", "admit", "admit", "delete", "start plugin"]))
-            if what == "start plugin":
-                node.start_plugin()
-                await node.allocator.recover()
-            try:
-                await node.admit(name) if what != "delete" else node.end(name)
-            except NoCandidateError:
-                # Pods of other amounts were answered on its card; its owner replaces it.
-                node.end(name)
-            if data.draw(st.booleans()):
-                await _start_all(node)
-        await _start_all(node)
-        await _start_all(node)
-        booked = dict.fromkeys(range(3), 0)
-        for name in [pod["metadata"]["name"] for pod in node.api.pods]:
-            assert {node.card(name)} == {str(card) for card in node.has(name)}
-            assert node.written(name)["ASSIGNED"] == "true"
-            booked[int(node.card(name))] += units_of(node.pod(name))
-        assert all(booked[card] <= size for card, size in enumerate(sizes))
-
-
-def _bound(requests: list[tuple[int, ...]], sizes: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Pods as an extender would bind them, best fit, as far as there is room."""
-    free, pods = list(sizes), []
-    for number, amounts in enumerate(requests):
-        fitting = [card for card in range(len(sizes)) if free[card] >= sum(amounts)]
-        if fitting:
-            card = min(fitting, key=lambda card: (free[card], card))
-            free[card] -= sum(amounts)
-            pods.append(gpu_pod(f"p{number}", *amounts, card=card))
-    return pods
-
-
-async def _start_all(node: AdmittingNode) -> None:
-    """As the kubelet tries, again and again."""
-    for pod in list(node.api.pods):
-        try:
-            await node.start(pod["metadata"]["name"])
-        except HeldError:
-            continue
-
-
-async def test_a_pod_of_several_cards_on_other_cards_is_held_for_good() -> None:
-    """Parts of pods are not exchanged."""
-    split = {"scheduler.framework.gpushare.allocation": '{"0":{"0":3,"1":2}}'}
-    other = {"scheduler.framework.gpushare.allocation": '{"0":{"1":3,"2":2}}'}
-    pods = [gpu_pod("a", 5, annotations=split), gpu_pod("b", 5, annotations=other)]
-    async with stage(pods) as node:
-        await node.admit("b")
-        with pytest.raises(
-            HeldError, match="has ids of card 0, card 1, but its annotation names 3 of card 1, 2 of card 2"
-        ):
-            await node.start("b")
-        assert list(node.allocator.held_for_good()) == ["uid-b"]
-
-
-async def test_hand_bound_pod_gets_a_card_as_soon_as_it_is_seen() -> None:
-    """The plugin gives a hand-bound pod a card without a call of the kubelet, and gives none to a pod that is ending."""
-    pods = [gpu_pod("by-hand", 4, card=None), gpu_pod("ending", 4, card=None), gpu_pod("forged", 4, card="-1")]
-    pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    async with stage(pods) as node:
-        await node.allocator.recover()
-        keeping = asyncio.create_task(node.allocator.keep_right())
-        await until(lambda: node.card("forged") != "-1")
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
-
-        assert [node.card(name) for name in ("by-hand", "ending", "forged")] == ["2", "-", "2"]
-
-
-async def test_ids_of_another_plugin_count_on_the_annotated_card() -> None:
-    """Taking a node over from the Go plugin: its containers go on, and the card takes only what they leave."""
-    pods = [gpu_pod("old", 8, card=0), gpu_pod("new", 7, card=0, annotations=FOREIGN)]
-    async with stage(pods) as node:
-        ids = [f"{UUIDS[0]}-_-{number}" for number in range(8)]
-        node.lines.append(Line("uid-old", "c0", ids, {}))
-        node.write_book()
-        await node.allocator.verify(ids)
-        with pytest.raises(NoCandidateError, match="card 0 has 6 units left for the 7 of the pod"):
-            await node.admit("new")
-
-
 async def test_what_a_kubelet_did_not_write_down_it_asks_for_again() -> None:
     """A pod waits on if its kubelet died before it wrote the answer down, and the pod beside it is not mistaken for it."""
     pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1)]
@@ -314,15 +227,12 @@ async def test_a_guess_that_the_book_put_right_never_comes_back(slots: int) -> N
     """The pod that got the ids ends; the one that we took it for starts again, and its card's room is all there."""
     pods = [gpu_pod("a", 10, card=0), gpu_pod("b", 10, card=1)]
     async with stage(pods, sizes=(14, 14), slots=slots) as node:
-        for name in ("b", "a"):
-            await node.admit(name)
-            await node.start(name)
+        await node.run("b", "a")
         assert (node.has("a"), node.has("b")) == ({1}, {0})
         node.end("b")
         await node.start("a")
         pods.append(gpu_pod("c", 10, card=0))
-        await node.admit("c")
-        await node.start("c")
+        await node.run("c")
 
         assert (node.card("a"), node.card("c"), node.has("c")) == ("1", "0", {0})
 
@@ -332,8 +242,7 @@ async def test_a_copied_note_lets_no_pod_onto_a_full_card(slots: int) -> None:
     """A running pod's manifest was copied with ``nodeName`` and all annotations: it was not let in before."""
     pods = [gpu_pod("a", 10, card=0)]
     async with stage(pods, sizes=(14,), slots=slots) as node:
-        await node.admit("a")
-        await node.start("a")
+        await node.run("a")
         pods.append(gpu_pod("copy", 10, card=0, annotations={"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}))
         with pytest.raises(NoCandidateError, match="card 0"):
             await node.admit("copy")
@@ -386,47 +295,6 @@ async def test_a_pod_that_may_not_be_changed_holds_itself_alone(code: int) -> No
         assert (node.has("b"), node.card("b")) == ({0}, "0")
 
 
-@pytest.mark.parametrize("several", [{}, {"scheduler.framework.gpushare.allocation": '{"0":{"0":4,"1":4}}'}])
-async def test_a_container_that_starts_again_needs_no_api_server(several: dict[str, str]) -> None:
-    """A container starts again without the API server if its pod, on one card or on several, was found right before."""
-    async with stage([gpu_pod("a", 8, annotations=several)]) as node:
-        await node.admit("a")
-        await node.start("a")
-        node.api.fault = lambda method, path: (500, {"message": "away"})
-        await node.start("a")
-
-
-async def test_equal_pods_exchange_in_slots_mode_unequal_are_held() -> None:
-    """The amount in a container's variables cannot be changed."""
-    pods = [
-        gpu_pod("a", 4000, card=0),
-        gpu_pod("b", 4000, card=1),
-        gpu_pod("c", 3000, card=1),
-        gpu_pod("d", 2000, card=0),
-    ]
-    async with stage(pods, (8192, 8192), slots=8) as node:
-        for name in "badc":
-            await node.admit(name)
-        await node.start("b")
-        await node.start("a")
-        assert (node.card("a"), node.card("b")) == ("1", "0")
-        with pytest.raises(HeldError, match="was told the amount of another pod's container") as caught:
-            await node.start("d")
-        assert caught.value.reason is HoldReason.WRONG_AMOUNT
-        assert list(node.allocator.held_for_good()) == ["uid-d"]
-
-
-async def test_a_wish_that_cannot_be_read_disturbs_no_other_pod() -> None:
-    """A typo on one that runs, beside one that came without the extender: the one gets its card, others are admitted."""
-    odd = gpu_pod("odd", 2, card=0, annotations={"gpushare.aliyun.com/policy": "nonsense"})
-    pods = [odd, gpu_pod("hand", 2, card=None), gpu_pod("good", 3, card=1)]
-    async with stage(pods) as node:
-        await node.admit("good")
-        await node.allocator.put_right()
-
-        assert (node.has("good"), node.written("hand")["IDX"]) == ({1}, "2")
-
-
 @pytest.mark.parametrize("code", [401, 403, 429, 503])
 async def test_a_list_that_is_refused_for_a_while_refuses_no_pod(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     """An API server that has just started answers so before it knows the rights of users."""
@@ -443,11 +311,11 @@ async def test_a_list_that_is_refused_for_a_while_refuses_no_pod(monkeypatch: py
             await node.allocator.prefer(node.free(), [], 3)
 
 
-async def test_a_container_that_starts_again_waits_for_no_admission() -> None:
-    """A container that starts again does not wait for an admission, which may wait for minutes for an absent API server."""
-    async with stage([gpu_pod("runs", 3, card=0), gpu_pod("waits", 2, card=1)]) as node:
-        await node.admit("runs")
-        await node.start("runs")
+@pytest.mark.parametrize("several", [{}, {"scheduler.framework.gpushare.allocation": '{"0":{"0":2,"1":1}}'}])
+async def test_a_container_that_starts_again_waits_for_nothing(several: dict[str, str]) -> None:
+    """A container of a pod, on one card or on several, needs neither an absent API server nor the end of an admission."""
+    async with stage([gpu_pod("runs", 3, annotations=several), gpu_pod("waits", 2, card=1)]) as node:
+        await node.run("runs")
         before = len(node.api.calls)
         node.api.fault = lambda method, path: "hang"
         asking = asyncio.create_task(node.allocator.prefer(node.free(), [], 2))
@@ -457,26 +325,19 @@ async def test_a_container_that_starts_again_waits_for_no_admission() -> None:
         assert await asking
 
 
-async def test_kubelet_that_died_between_questions_holds_up_no_start() -> None:
+@pytest.mark.parametrize("is_another", [False, True], ids=["two seconds later", "another kubelet"])
+async def test_question_without_allocate_holds_up_no_start_for_long(is_another: bool) -> None:
     """Without its checkpoint a kubelet is not asked during an admission; the Allocate of one that ended never follows."""
-    async with stage([gpu_pod("a", 3, card=0)]) as node:
-        ids = await node.allocator.prefer(node.free(), [], 3)
-        with pytest.raises(HeldError, match="the kubelet admits a pod"):
-            await node.allocator.verify(ids)
-        node.allocator.begin_registration(kubelet_is_another=True)
-        with pytest.raises(HeldError, match="the kubelet does not say yet"):
-            await node.allocator.verify(ids)
-
-
-async def test_question_without_allocate_holds_up_no_start_for_long() -> None:
-    """The kubelet's next call was lost when the plugin registered again, and no other pod comes for now."""
     async with stage([gpu_pod("a", 3, card=0), gpu_pod("b", 3, card=1)], has_checkpoint=False) as node:
         await node.admit("a")
         await node.allocator.prefer(node.free(), [], 3)
         node.now = 1.9
         with pytest.raises(HeldError, match="the kubelet admits a pod"):
             await node.start("a")
-        node.now = 2.1
+        if is_another:
+            node.allocator.begin_registration(kubelet_is_another=True)
+        else:
+            node.now = 2.1
         await node.start("a")
 
 

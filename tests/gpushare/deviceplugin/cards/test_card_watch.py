@@ -1,26 +1,29 @@
-"""Promises of gpushare.deviceplugin.cards.card_watch, node_status, card_news and of the lists that a kubelet gets."""
+"""Promises of gpushare.deviceplugin.cards.card_watch, node_status and of the lists that a kubelet gets."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pynvml
 import pytest
 
 from fake_nvml.state import State
-from gpushare.deviceplugin.cards import card_news, card_watch, node_status
+from gpushare.deviceplugin.cards import card_watch, node_status
+from gpushare.deviceplugin.cards.card_watch import follow_declared
 from gpushare.deviceplugin.core.health import SECONDS, ContainerFaultError, XidRules
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.manifests import NodeStatus as Status
 from gpushare.model.node import devices_of
-from tests.gpushare.deviceplugin.rig import SURVEY, holder, new_node, running
+from tests.gpushare.deviceplugin.rig import SURVEY, Rig, holder, new_node, running
 from tests.servers import StubApi, until
 
 Simulate = Callable[..., State]
+SlowInit = Callable[[Rig, float], list[float]]
 
 # A driver that knows the recovery action (NVML field 230).
 NEW = "580.65.06"
@@ -31,41 +34,61 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Real turns, with less rest between them."""
     monkeypatch.setattr(card_watch, "TURN_SECONDS", 0.01)
     monkeypatch.setattr(card_watch, "NO_CARDS_SECONDS", 0.01)
+    monkeypatch.setattr(card_watch, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(node_status, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(node_status, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(card_news, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(card_watch, "EVENT_RETRY_SECONDS", 0.01)
 
 
-async def test_card_lost_during_plugin_downtime_is_reported_once(simulate: Simulate) -> None:
-    """On the Node and its pods; a card that was unhealthy before and still is has been reported already."""
-    state = simulate("t4x2", driver=NEW)
+@pytest.fixture
+def slow_init(monkeypatch: pytest.MonkeyPatch) -> SlowInit:
+    """Has NVML's init take so long by the rig's clock; the times at which it began."""
+
+    def slowed(rig: Rig, seconds: float) -> list[float]:
+        begun: list[float] = []
+        init = pynvml.nvmlInitWithFlags
+
+        def slow(flags: int) -> None:
+            begun.append(rig.clock.now)
+            rig.clock.now += seconds
+            init(flags)
+
+        monkeypatch.setattr(pynvml, "nvmlInitWithFlags", slow)
+        return begun
+
+    return slowed
+
+
+async def test_faults_during_plugin_downtime_are_reported_once(simulate: Simulate) -> None:
+    """A lost card, and one whose driver asks for a recovery: on the Node and its pods, and nothing that was reported before."""
+    state = simulate("mixed", driver=NEW)
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
     async with running(state, api=api) as rig:
-        first, second = rig.uuids
-        rig.state.post_xid(second, 48)
-        await rig.reached(["", "Xid 48"])
+        first, second, third = rig.uuids
+        state.post_xid(second, 48)
+        await rig.reached(["", "Xid 48", ""])
         await until(lambda: bool(rig.events("Pod")))
     state.lose(first)
+    state.post_xid(third, 79)
     for _ in range(2):
         async with running(state, api=api) as rig:
-            await rig.reached(["lost", "Xid 48"])
+            await rig.reached(["lost", "Xid 48", "recovery action"])
             await until(lambda: len(rig.events("Pod")) >= 2)
             await rig.settled()
 
     told = [
-        (event["involvedObject"]["name"], event["message"].rpartition(": ")[2])
-        for event in api.events
-        if "message" in event
+        (one["involvedObject"]["name"], one["message"].rpartition(": ")[2]) for one in api.events if "message" in one
     ]
-    unhealthy = [(name, why) for name, why in told if why in ("lost", "Xid 48")]
-    assert unhealthy == [("rig", "Xid 48"), ("on-1", "Xid 48"), ("rig", "lost"), ("on-0", "lost")]
+    assert [one for one in told if one[1] == "Xid 48"] == [("rig", "Xid 48"), ("on-1", "Xid 48")]
+    assert [one for one in told if one[1] == "lost"] == [("rig", "lost"), ("on-0", "lost")]
+    assert [one for one in told if one[1] == "recovery action"] == [("rig", "recovery action")]
 
 
 async def test_an_event_that_is_always_refused_keeps_no_other(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An admission webhook of one namespace that is away: events elsewhere are written, and that one once it is back."""
-    monkeypatch.setattr(card_news, "ATTEMPTS", 5)
+    monkeypatch.setattr(card_watch, "EVENT_ATTEMPTS", 5)
     api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
     api.pods[0]["metadata"]["namespace"] = "refused"
     async with running(simulate("t4x2", driver=NEW), api=api) as rig:
@@ -94,44 +117,22 @@ async def test_a_re_created_node_is_named_by_its_new_uid(simulate: Simulate) -> 
         assert rig.api.events[-1]["involvedObject"]["uid"] == "uid-new"
 
 
-async def test_a_lost_card_is_asked_again_ever_more_seldom(simulate: Simulate) -> None:
+async def test_a_lost_card_is_asked_again_ever_more_seldom(simulate: Simulate, slow_init: SlowInit) -> None:
     """No spinning: NVML is opened again immediately, then after 1, 2, 4, ... seconds, at most at the pace of the counts."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
-        inits: list[float] = []
-        init = pynvml.nvmlInitWithFlags
-
-        def noted(flags: int) -> None:
-            inits.append(rig.clock.now)
-            init(flags)
-
-        pynvml.nvmlInitWithFlags = noted
-        try:
-            rig.state.lose(rig.uuids[0])
-            await rig.reached(["lost", ""])
-            # The kubelet hears of it before the first count: time stands still until that is done.
+        inits = slow_init(rig, 0)
+        rig.state.lose(rig.uuids[0])
+        await rig.reached(["lost", ""])
+        # The kubelet hears of it before the first count: time stands still until that is done.
+        await rig.settled()
+        for _ in range(60):
+            rig.clock.now += 0.5
             await rig.settled()
-            for _ in range(60):
-                rig.clock.now += 0.5
-                await rig.settled()
-        finally:
-            pynvml.nvmlInitWithFlags = init
 
         assert [round(time - 1000) for time in inits] == [0, 1, 3, 7, 15, 25]
         assert rig.reasons() == ["lost", ""]
         rig.state.post_xid(rig.uuids[1], 48)
         await rig.reached(["lost", "Xid 48"])
-
-
-async def test_a_fault_while_the_plugin_was_down_is_seen_at_its_start(simulate: Simulate) -> None:
-    """No Xid was read, but the driver asks for a recovery; a fault that the Node knows of keeps its name."""
-    state = simulate("t4x2", driver=NEW)
-    async with running(state) as rig:
-        rig.state.post_xid(rig.uuids[1], 79)
-        await rig.reached(["", "Xid 79"])
-        api, first = rig.api, rig.uuids[0]
-    state.post_xid(first, 48)
-    async with running(state, api=api) as rig:
-        await rig.reached(["recovery action", "Xid 79"])
 
 
 # Faults that only a new container may cure: kept from the devices, an older library.
@@ -168,20 +169,15 @@ async def test_a_container_that_is_kept_from_one_card_ends_the_plugin(simulate: 
 async def test_misspelt_node_annotation_is_logged_once(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
     """An annotation of the Node below our prefix that the plugin does not know is logged with the one that it knows."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
-        annotations = rig.api.nodes[0]["metadata"]["annotations"]
-        annotations["gpushare.aliyun.com/recoverd"] = "1"
-        # The second word that the plugin acts on shows that it has read the Node twice.
+        rig.api.nodes[0]["metadata"]["annotations"]["gpushare.aliyun.com/recoverd"] = "1"
         for _ in range(2):
-            rig.state.post_xid(rig.uuids[0], 48)
-            await rig.reached(["Xid 48", ""])
-            annotations["gpushare.aliyun.com/recovered"] = "0"
+            seen = len(rig.api.calls)
             rig.node.wake()
-            await rig.reached(["", ""])
+            await until(lambda seen=seen: len(rig.api.calls) > seen)
+        await rig.settled()
 
-    logged = [record.getMessage() for record in caplog.records if "recoverd" in record.getMessage()]
-    assert logged == [
-        "no annotation of a node that gpushare knows names=gpushare.aliyun.com/recoverd known=gpushare.aliyun.com/recovered"
-    ]
+    line = "no annotation of a node that gpushare knows names=gpushare.aliyun.com/recoverd known=gpushare.aliyun.com/recovered"
+    assert [text for text in caplog.messages if "recoverd" in text] == [line]
 
 
 async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate) -> None:
@@ -214,23 +210,6 @@ async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate)
         rig.api.nodes[0]["metadata"]["annotations"][word] = "0"
         rig.node.wake()
         await rig.reached(["", ""])
-
-
-@pytest.mark.parametrize("is_watched", [False, True])
-async def test_node_is_compared_now_and_then_with_or_without_a_watch(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
-) -> None:
-    """More seldom if a watch reports its changes."""
-    monkeypatch.setattr(node_status, "REASSERT_SECONDS", 3600 if is_watched else 0.01)
-    monkeypatch.setattr(node_status, "WATCHED_SECONDS", 0.01 if is_watched else 3600)
-    async with running(simulate("t4x2", driver=NEW)) as rig:
-        if is_watched:
-            rig.node.set(Node(ObjectMeta(name="rig")))
-        await until(lambda: rig.capacity("count") == "2")
-        # Behind the watch's back, as nothing in the stub reports it.
-        del rig.api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-count"]
-
-        await until(lambda: rig.capacity("count") == "2")
 
 
 async def test_nvml_that_says_nothing_is_worth_a_line(
@@ -282,37 +261,28 @@ async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) ->
         assert sizes == [[15, 15, 11], [15, 15, 11, 79], [15, 11, 79]]
 
 
-async def test_gone_card_is_not_given_out_while_the_node_is_unwritten(simulate: Simulate) -> None:
-    """The ids of a gone card are unhealthy until the new list can be announced, even if no event reported the loss."""
-    async with running(simulate("t4x2", driver=NEW), rules=XidRules(ignores_all=True)) as rig:
+@pytest.mark.parametrize("comes_back", [False, True])
+async def test_gone_card_is_not_given_out_while_the_node_is_unwritten(simulate: Simulate, comes_back: bool) -> None:
+    """Its ids are unhealthy until the new list can be announced, or until it is back, even if no event reported the loss."""
+    api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)] if comes_back else [])
+    async with running(simulate("t4x2", driver=NEW), api=api, rules=XidRules(ignores_all=True)) as rig:
         await until(lambda: rig.capacity("count") == "2")
-        rig.api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
-        rig.state.remove_card(rig.uuids[1])
+        api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
+        gone = rig.uuids[1]
+        other = rig.state.change_uuid(gone)
         rig.clock.now += SURVEY + 1
         await until(lambda: rig.unhealthy_ids() == 15)
         assert len(rig.lists[-1]) == 30
-        rig.api.fault = lambda method, path: None
-        await until(lambda: len(rig.lists[-1]) == 15 and rig.capacity("count") == "1")
-
-        assert rig.unhealthy_ids() == 0
-
-
-async def test_card_that_is_back_before_the_write_is_well(simulate: Simulate) -> None:
-    """A card that is back before the node is written is healthy again: its absence only made its ids unhealthy."""
-    api = StubApi(nodes=[new_node()], pods=[holder("on-1", 1)])
-    async with running(simulate("t4x2", driver=NEW), api=api, rules=XidRules(ignores_all=True)) as rig:
-        await until(lambda: rig.capacity("count") == "2")
-        second = rig.uuids[1]
-        api.fault = lambda method, path: (500, {"kind": "Status", "message": "no"}) if "/nodes/" in path else None
-        other = rig.state.change_uuid(second)
+        if comes_back:
+            rig.state.change_uuid(other, gone)
+        else:
+            rig.state.remove_card(other)
         rig.clock.now += SURVEY + 1
-        await until(lambda: rig.unhealthy_ids() == 15)
-        rig.state.change_uuid(other, second)
-        rig.clock.now += SURVEY + 1
-        await until(lambda: rig.unhealthy_ids() == 0)
+        await until(lambda: rig.unhealthy_ids() == (0 if comes_back else 15))
         api.fault = lambda method, path: None
         rig.node.wake()
-        await rig.reached(["", ""])
+        await rig.reached([""] * (1 + comes_back))
+        await until(lambda: rig.capacity("count") == str(1 + comes_back))
 
 
 async def test_a_card_in_mig_mode_is_not_shared_with_an_event(
@@ -328,9 +298,8 @@ async def test_a_card_in_mig_mode_is_not_shared_with_an_event(
                 rig.clock.now += SURVEY + 1
                 await rig.settled()
             await until(lambda: rig.reasons()[3] == "in MIG mode")
-        told = [text for reason, text in rig.events("Node") if reason == "GPUShareCardNotShared"]
-        assert len(told) == 1
-        assert rig.uuids[3] in told[0]
+        (told,) = [text for reason, text in rig.events("Node") if reason == "GPUShareCardNotShared"]
+        assert rig.uuids[3] in told
         assert caplog.text.count("card trouble event=GPUShareCardNotShared") == 1
         await until(lambda: bool(rig.events("Pod")))
         (reason, text) = rig.events("Pod")[0]
@@ -419,8 +388,7 @@ async def test_indescribable_card_is_reported_once_with_the_reason(
         refuse(pynvml.NVML_ERROR_UNKNOWN)
         assert await lines() == 2
         await rig.reached(["", "lost"])
-        told = [text for reason, text in rig.events("Node") if reason == "GPUShareCardUnreadable"]
-        assert {text.partition(": ")[0] for text in told} == {"card 1 by NVML's count cannot be read"}
+        assert "card 1 by NVML's count cannot be read" in dict(rig.events("Node"))["GPUShareCardUnreadable"]
 
 
 async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
@@ -441,47 +409,94 @@ async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
         assert caplog.text.count("cards not announced") == 1
 
 
-async def test_the_longer_a_count_takes_the_more_seldom_it_is(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No faults are read while NVML is opened again."""
+async def test_the_longer_a_count_takes_the_more_seldom_it_is(simulate: Simulate, slow_init: SlowInit) -> None:
+    """No faults are read while NVML is opened again; but a card that is plugged in must be found some time, however slow it is."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
-        inits: list[float] = []
-        init = pynvml.nvmlInitWithFlags
-
-        def slow(flags: int) -> None:
-            inits.append(rig.clock.now)
-            rig.clock.now += 0.1
-            init(flags)
-
-        monkeypatch.setattr(pynvml, "nvmlInitWithFlags", slow)
+        await until(lambda: rig.capacity("count") == "2")
+        inits = slow_init(rig, 0.1)
         for _ in range(12):
             rig.clock.now += SURVEY
             await rig.settled()
-
         assert len(inits) == 3
         assert min(later - sooner for sooner, later in itertools.pairwise(inits)) >= 50
 
-
-async def test_minutes_long_count_is_followed_by_at_most_ten_of_rest(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A card that is plugged in must be found some time, however slow NVML was once."""
-    async with running(simulate("t4x2", driver=NEW)) as rig:
-        await until(lambda: rig.capacity("count") == "2")
-        init = pynvml.nvmlInitWithFlags
-
-        def slow(flags: int) -> None:
-            rig.clock.now += 120
-            init(flags)
-
-        monkeypatch.setattr(pynvml, "nvmlInitWithFlags", slow)
-        before = rig.clock.now
-        rig.clock.now += SURVEY + 1
-        await until(lambda: rig.clock.now > before + 120)
+        inits = slow_init(rig, 120)
+        rig.clock.now += 60
+        await until(lambda: bool(inits))
         await rig.settled()
-        monkeypatch.setattr(pynvml, "nvmlInitWithFlags", init)
         rig.state.add_card("t4")
         rig.clock.now += 601
-
         await until(lambda: rig.capacity("count") == "3")
+
+
+NAME = "unhealthy-gpu-rig"
+PATH = f"/api/v1/namespaces/kube-system/configmaps/{NAME}"
+
+
+@asynccontextmanager
+async def following(rig: Rig) -> AsyncIterator[None]:
+    """While the plugin reads the ConfigMap."""
+    task = asyncio.create_task(follow_declared(rig.client, rig.node, rig.health))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def declare(api: StubApi, gpus: str) -> None:
+    """An operator writes the ConfigMap."""
+    api.put({"kind": "ConfigMap", "metadata": {"name": NAME, "namespace": "kube-system"}, "data": {"gpus": gpus}})
+
+
+async def polled(rig: Rig) -> None:
+    """Until it has been asked for a few times more."""
+    seen = len(rig.api.calls)
+    await until(lambda: sum(call["path"] == PATH for call in rig.api.calls[seen:]) > 3)
+
+
+async def test_declared_cards_are_unhealthy_until_they_are_struck_off(simulate: Simulate) -> None:
+    """Also while it cannot be read: the original's manifests give no right to. The extender follows the same ConfigMap."""
+    async with running(simulate("mixed", driver="535.104.05")) as rig, following(rig):
+        declare(rig.api, "0,2")
+        await rig.reached(["ConfigMap", "", "ConfigMap"])
+        for code in (403, 500):
+            no = code, {"kind": "Status", "message": "no"}
+            rig.api.fault = lambda method, path, no=no: no if path == PATH else None
+            await polled(rig)
+            assert rig.reasons() == ["ConfigMap", "", "ConfigMap"]
+        rig.api.fault = lambda method, path: None
+        declare(rig.api, "2")
+        await rig.reached(["", "", "ConfigMap"])
+        rig.api.delete("configmaps", NAME)
+        await rig.reached(["", "", ""])
+
+        assert len(rig.lists) == 4
+
+
+async def test_an_entry_that_names_no_card_is_logged_once(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
+    """An entry that names no card is logged once and not at each look. A different entry is logged again."""
+    async with running(simulate("mixed", driver="535.104.05")) as rig, following(rig):
+        for text in ("0;2,1", "GPU-87443c8a"):
+            declare(rig.api, text)
+            await polled(rig)
+
+    said = [text for text in caplog.messages if text.startswith("no card indices")]
+    assert [text.rpartition("=")[2] for text in said] == ["0;2", "GPU-87443c8a"]
+    # The original read nonsense as card 0 (D11).
+    assert rig.reasons() == ["", "", ""]
+
+
+async def test_plugin_restart_announces_no_declared_card_as_healthy(simulate: Simulate) -> None:
+    """A plugin that restarts keeps a declared card unhealthy until it can read the ConfigMap, which then decides."""
+    state, api = simulate("mixed", driver="535.104.05"), StubApi(nodes=[new_node()])
+    async with running(state, api=api) as rig, following(rig):
+        declare(api, "1")
+        await rig.reached(["", "ConfigMap", ""])
+    api.delete("configmaps", NAME)
+    async with running(state, api=api) as rig:
+        await rig.settled()
+        assert (rig.reasons(), rig.unhealthy_ids()) == (["", "ConfigMap", ""], 15)
+        assert rig.events("Node")[1:] == []
+        async with following(rig):
+            await rig.reached(["", "", ""])

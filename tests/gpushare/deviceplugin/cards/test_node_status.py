@@ -40,19 +40,14 @@ class NodeWithCards:
         published = json.loads(self.annotations["aliyun.com/gpushare-cards"])
         return [(card["index"], card["healthy"]) for card in published["cards"]]
 
-    def condition(self) -> tuple[str, str, str]:
-        """Status, reason and message of the Node's one condition."""
-        (condition,) = self.api.nodes[0]["status"]["conditions"]
-        return condition["status"], condition["reason"], condition["message"]
-
     def patches(self) -> int:
         """How often the Node was written."""
         return sum(call["method"] == "PATCH" for call in self.api.calls)
 
 
-def card(letter: str, index: int = 0, mib: int = 80_000) -> PhysicalCard:
+def card(letter: str, index: int = 0) -> PhysicalCard:
     """A card by the letter of its UUID."""
-    return PhysicalCard(index, f"GPU-{letter}", "A100", mib)
+    return PhysicalCard(index, f"GPU-{letter}", "A100", 80_000)
 
 
 @asynccontextmanager
@@ -75,22 +70,8 @@ async def published(*cards: PhysicalCard, slots: int = 2, fault: Any = None) -> 
         yield site
 
 
-async def test_condition_follows_the_cards_and_the_plugin() -> None:
-    """True, False with the reason while a card is unhealthy, Unknown once the plugin has ended."""
-    async with published(card("a")) as site:
-        assert site.condition()[:2] == ("True", "CardsHealthy")
-        site.health.note_xid("GPU-a", 79)
-        site.node.refresh()
-        await site.node.publish()
-        assert site.condition() == ("False", "CardsUnhealthy", "card 0 (A100, GPU-a) is unhealthy: Xid 79")
-        await site.node.report_no_cards("no driver")
-        assert site.condition()[:2] == ("False", "NoCards")
-        await site.node.end()
-        assert site.condition()[:2] == ("Unknown", "PluginEnded")
-
-
 async def test_overuse_stands_on_the_node_until_it_ends() -> None:
-    """Also on a Node that was created again, and not after the end of the plugin."""
+    """Also on a Node that was created again, and not after the end of the plugin, which the condition shows."""
     async with published(card("a")) as site:
         site.node.show_overuse("[1]")
         for _ in range(2):
@@ -98,7 +79,9 @@ async def test_overuse_stands_on_the_node_until_it_ends() -> None:
             await site.node.publish()
             assert site.annotations[OVERUSE] == "[1]"
         await site.node.end()
+        (condition,) = site.api.nodes[0]["status"]["conditions"]
         assert OVERUSE not in site.annotations
+        assert (condition["status"], condition["reason"]) == ("Unknown", "PluginEnded")
 
 
 async def test_refused_condition_keeps_no_cards_away(caplog: pytest.LogCaptureFixture) -> None:
@@ -114,14 +97,6 @@ async def test_refused_condition_keeps_no_cards_away(caplog: pytest.LogCaptureFi
     assert site.api.nodes[0]["status"]["capacity"][COUNT] == "1"
     assert "conditions" not in site.api.nodes[0]["status"]
     assert caplog.text.count("cannot write the condition of the node") == 1
-
-
-async def test_the_exact_memory_is_written_beside_the_count() -> None:
-    """In slots mode in MiB, whatever the unit, to capacity and allocatable; no kubelet counts it."""
-    async with published(card("a"), card("b", 1, 143_771)) as site:
-        status, wanted = site.api.nodes[0]["status"], {MEMORY: "223771", COUNT: "2"}
-
-        assert (status["capacity"], status["allocatable"]) == (wanted, wanted)
 
 
 async def test_removed_card_stays_while_a_pod_names_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from gpushare.deviceplugin.core.kept_pods import KeptPod, keep
@@ -16,14 +18,18 @@ def bound_pod(
     *,
     namespace: str = "d",
     name: str = "",
+    metadata: Any = None,
     **more: str,
 ) -> KeptPod:
     """A pod with one container; it is named by its uid unless it has a name, and ``more`` are annotations."""
     annotations = {} if card is None else {"ALIYUN_COM_GPU_MEM_IDX": str(card)}
     container = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": units}}}
     document = {
-        "metadata": {"uid": uid, "name": name or uid, "namespace": namespace, "annotations": {**annotations, **more}},
+        "metadata": {
+            "uid": uid, "name": name or uid, "namespace": namespace, "annotations": {**annotations, **more},
+            **(metadata or {}),
+        },
         "spec": {"containers": [container]},
         "status": {"phase": phase},
-    }
+    }  # fmt: skip
     return keep(msgspec.convert(document, Pod))

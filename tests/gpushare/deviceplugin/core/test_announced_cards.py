@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.announced_cards import (
+    ENDED,
     NO_INDEX,
     CardChange,
+    Health,
     PhysicalCard,
     Roster,
     about_us,
     amounts,
     changes_between,
     count_cards,
-    describe_cards,
     has_left,
+    health_of,
+    no_cards,
     patch_for,
     remembered,
+    report_for,
     shape,
 )
-from gpushare.manifests import Node, NodeStatus, NodeSystemInfo, ObjectMeta
-from gpushare.model.cards import NOT_SHARED, CardFacts, NodeCards, encode_cards, read_cards
-from gpushare.model.quantity import MemoryUnit
+from gpushare.manifests import Node, NodeStatus, NodeSystemInfo, ObjectMeta, ReportedNode
+from gpushare.model.cards import NOT_SHARED, CardFacts, NodeCards, encode_cards
+from gpushare.model.conditions import HEARTBEAT_SECONDS
 
 
 def card(name: str, index: int) -> PhysicalCard:
@@ -63,17 +71,6 @@ def test_what_the_annotation_says_is_known_at_a_start() -> None:
     assert before == (PhysicalCard(NO_INDEX, "GPU-z", "Tesla T4", 15360, 1),)
     assert count_cards(before, [A], [1], frozenset()).lost == frozenset({"GPU-z"})
     assert remembered(None) == ()
-
-
-def test_a_rollback_keeps_each_cards_index() -> None:
-    """A plugin that was rolled back finds the indices in the annotation of the later one, and swaps none."""
-    later = '{"v":2,"cards":[{"index":1,"uuid":"GPU-a","model":{"name":"T4"}},{"index":0,"uuid":"GPU-b"}]}'
-    known = read_cards(later).cards
-    assert known is not None
-
-    assert {card.uuid for card in remembered(known)} == {"GPU-a", "GPU-b"}
-    described = describe_cards([A, B], MemoryUnit.parse("GiB"), "boot", known.cards)
-    assert {card.uuid: card.index for card in described.cards} == {"GPU-a": 1, "GPU-b": 0}
 
 
 FIRST, SECOND = CardFacts(0, "GPU-a", "m", 15360, 15), CardFacts(1, "GPU-b", "m", 11264, 11)
@@ -136,22 +133,19 @@ def test_what_others_write_is_not_about_us() -> None:
     assert about_us(Node()) == about_us(Node(ObjectMeta(name="n")))
 
 
+SHOWN = node(mem="26", count="2").status or NodeStatus()
+
+
 @pytest.mark.parametrize(
     "changed",
     [
         node(mem="0", count="2"),
         node(mem="26"),
-        Node(ObjectMeta(uid="other"), node(mem="26", count="2").status),
-        Node(ObjectMeta(annotations={"gpushare.aliyun.com/recovered": "0"}), node(mem="26", count="2").status),
-        Node(ObjectMeta(annotations={"aliyun.com/gpushare-cards": "{}"}), node(mem="26", count="2").status),
-        Node(ObjectMeta(labels={"cgpu.disable.isolation": "true"}), node(mem="26", count="2").status),
-        Node(
-            ObjectMeta(),
-            NodeStatus(
-                capacity=node(mem="26", count="2").status.capacity,  # type: ignore[union-attr]
-                node_info=NodeSystemInfo(boot_id="two"),
-            ),
-        ),
+        Node(ObjectMeta(uid="other"), SHOWN),
+        Node(ObjectMeta(annotations={"gpushare.aliyun.com/recovered": "0"}), SHOWN),
+        Node(ObjectMeta(annotations={"aliyun.com/gpushare-cards": "{}"}), SHOWN),
+        Node(ObjectMeta(labels={"cgpu.disable.isolation": "true"}), SHOWN),
+        Node(ObjectMeta(), msgspec.structs.replace(SHOWN, node_info=NodeSystemInfo(boot_id="two"))),
     ],
 )
 def test_what_we_read_is_about_us(changed: Node) -> None:
@@ -163,14 +157,8 @@ def test_what_fell_ill_recovered_or_went_is_news() -> None:
     """A card that is new and healthy is none, nor one that is as unhealthy as before; without a rule the former reason is named."""
     c, d, e, f = (CardFacts(i, f"GPU-{i}", "m", 1, 1) for i in (2, 3, 4, 6))
     before = with_cards(FIRST, unhealthy(SECOND, "Xid 48"), c, unhealthy(d, "lost"), unhealthy(e, "ConfigMap"))
-    after = with_cards(
-        unhealthy(FIRST, "lost"),
-        SECOND,
-        unhealthy(d, "lost"),
-        e,
-        CardFacts(5, "GPU-5", "m", 1, 1),
-        unhealthy(f, "Xid 79"),
-    )
+    new = CardFacts(5, "GPU-5", "m", 1, 1), unhealthy(f, "Xid 79")
+    after = with_cards(unhealthy(FIRST, "lost"), SECOND, unhealthy(d, "lost"), e, *new)
 
     assert changes_between(before, after, {"GPU-b": "an operator's annotation"}, {}) == (
         CardChange(c, False, "taken out of the machine"),
@@ -242,3 +230,91 @@ def test_amounts_are_compared_by_value_and_by_presence() -> None:
 def test_a_card_has_left_once_it_is_away_and_no_pod_names_it(here: set[str], in_use: set[int], expected: bool) -> None:
     """The node shows a card that is not in the machine for as long as a pod names it."""
     assert has_left(CARDS, here, frozenset(in_use)) is expected
+
+
+HEALTHY = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
+UNHEALTHY = CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False, reason="Xid 79")
+HEALTHS = st.sampled_from([ENDED, no_cards("no driver"), Health("True", "CardsHealthy", "card 0 is healthy")])
+
+
+def written(node: dict[str, Any], health: Health, overuse: str, now: float) -> dict[str, Any] | None:
+    """The Node after the write, None without one; as the API server merges it."""
+    patch = report_for(msgspec.convert(node, ReportedNode), health, overuse, now)
+    if patch is None:
+        return None
+    annotations = {**node["metadata"]["annotations"], **patch.get("metadata", {}).get("annotations", {})}
+    kept = {name: text for name, text in annotations.items() if text is not None}
+    return {"metadata": {"annotations": kept}, "status": {**node["status"], **patch.get("status", {})}}
+
+
+def test_condition_names_each_card_and_its_state() -> None:
+    """The unhealthy cards come first, with their reasons."""
+    unhealthy, healthy = "card 1 (Tesla T4, GPU-1) is unhealthy: Xid 79", "card 0 (Tesla T4, GPU-0) is healthy"
+
+    assert health_of(with_cards(HEALTHY, UNHEALTHY)) == ("False", "CardsUnhealthy", f"{unhealthy}; {healthy}")
+    assert health_of(with_cards(HEALTHY)) == ("True", "CardsHealthy", healthy)
+    assert health_of(with_cards()) == ("False", "NoCards", "no card is shared")
+    # A planned change is no fault.
+    mig = {"GPU-2": "in MIG mode"}
+    held = msgspec.structs.replace(HEALTHY, index=2, uuid="GPU-2", healthy=False, reason="in MIG mode")
+    told = f"{healthy}; card GPU-2 is not shared: in MIG mode"
+    assert (
+        health_of(with_cards(HEALTHY), mig)
+        == health_of(with_cards(HEALTHY, held), mig)
+        == ("True", "CardsHealthy", told)
+    )
+    assert health_of(with_cards(), mig) == (
+        "False", "NoCards", "no card is shared; card GPU-2 is not shared: in MIG mode"
+    )  # fmt: skip
+
+
+def test_many_cards_make_no_endless_message() -> None:
+    """It is for people."""
+    assert len(health_of(with_cards(*[UNHEALTHY] * 128)).message) == len(no_cards("x" * 10_000).message) == 4096
+
+
+@given(health=HEALTHS, overuse=st.sampled_from(["", "[]"]), now=st.integers(0, 10**9))
+def test_a_node_that_shows_all_is_written_once(health: Health, overuse: str, now: int) -> None:
+    """After the write there is nothing to write until the heartbeat is due, and then the time of the change stays."""
+    node = written({"metadata": {"annotations": {"x": "y"}}, "status": {}}, health, overuse, now)
+
+    assert node is not None
+    assert node["metadata"]["annotations"].get("aliyun.com/gpushare-overuse", "") == overuse
+    assert written(node, health, overuse, now + HEARTBEAT_SECONDS - 1) is None
+    beaten = written(node, health, overuse, now + HEARTBEAT_SECONDS)
+    assert beaten is not None
+    before, after = node["status"]["conditions"][0], beaten["status"]["conditions"][0]
+    assert before["lastTransitionTime"] == after["lastTransitionTime"]
+    assert before["lastHeartbeatTime"] < after["lastHeartbeatTime"]
+
+
+@given(before=HEALTHS, after=HEALTHS)
+def test_time_of_change_is_that_of_the_status(before: Health, after: Health) -> None:
+    """Another reason of the same status is written and keeps the time."""
+    node = written({"metadata": {"annotations": {}}, "status": {}}, before, "", 100)
+    assert node is not None
+    changed = written(node, after, "", 200)
+
+    assert (changed is None) == (before == after)
+    if changed is not None:
+        then, now = node["status"]["conditions"][0], changed["status"]["conditions"][0]
+        assert (then["lastTransitionTime"] == now["lastTransitionTime"]) == (before.status == after.status)
+
+
+def test_clock_that_went_back_does_not_end_the_heartbeat() -> None:
+    """A heartbeat of the far future is replaced, and so is one that cannot be read."""
+    node = written({"metadata": {"annotations": {}}, "status": {}}, ENDED, "", 10**9)
+    assert node is not None
+    assert written(node, ENDED, "", 10**9 - HEARTBEAT_SECONDS) is not None
+    assert written(node, ENDED, "", 10**9 - HEARTBEAT_SECONDS + 1) is None
+    node["status"]["conditions"][0]["lastHeartbeatTime"] = "soon"
+    assert written(node, ENDED, "", 10**9) is not None
+
+
+def test_annotation_goes_when_no_pod_overuses() -> None:
+    """The condition is not written beside it if it stays."""
+    node = written({"metadata": {"annotations": {}}, "status": {}}, ENDED, "[1]", 100)
+    assert node is not None
+    patch = report_for(msgspec.convert(node, ReportedNode), ENDED, "", 101)
+
+    assert patch == {"metadata": {"annotations": {"aliyun.com/gpushare-overuse": None}}}

@@ -223,15 +223,10 @@ def test_ids_that_count_for_pods_on_an_unhealthy_card_are_kept(
     assert kept(entries, *pods) == expected
 
 
-def test_answered_ids_are_kept_before_the_records_have_them() -> None:
-    """The card fails between the answer and the kubelet's record of it."""
-    guess = Grant("a", "c", frozenset({"gs-0-2"}), {"gs-0-2": 0}, is_guess=True)
-
-    assert kept([], pod("a"), guesses=[guess]) == {"gs-0-2"}
-
-
 def test_slots_that_containers_hold_are_kept() -> None:
-    """In slots mode an id is a container, however much memory the pod asks for."""
+    """In slots mode an id is a container, however much memory the pod asks for; answered ids come before the records have them."""
+    guess = Grant("a", "c", frozenset({"gs-0-2"}), {"gs-0-2": 0}, is_guess=True)
+    assert kept([], pod("a"), guesses=[guess]) == {"gs-0-2"}
     entries = [line("a", "gs-0-1", resource=wire.RESOURCE_SLOT), line("b", "gs-1-1", resource=wire.RESOURCE_SLOT)]
 
     assert kept(entries, pod("a", 4, card=0), pod("b", 1, card=1), slots=4) == {"gs-0-1"}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.cli.plugin_flags import ContainerFlags
-from gpushare.deviceplugin.core.container_answer import ContainerAnswer, Granted, answer
+from gpushare.deviceplugin.core.container_answer import ContainerAnswer, answer
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
 
@@ -56,7 +56,7 @@ WAYS: dict[str, tuple[ContainerFlags, ContainerAnswer]] = {
 @pytest.mark.parametrize(("rules", "expected"), WAYS.values(), ids=WAYS.keys())
 def test_dp_019_the_answer_names_the_card_as_asked_for(rules: ContainerFlags, expected: ContainerAnswer) -> None:
     """Two of a pod's five units of card 1, by each way of naming a card."""
-    assert answer(Granted((CARD,), 2, 5), NVML, IDS, rules) == expected
+    assert answer([CARD], 2, 5, NVML, IDS, rules) == expected
 
 
 def test_a_card_that_nvml_does_not_show_has_no_index() -> None:
@@ -64,13 +64,13 @@ def test_a_card_that_nvml_does_not_show_has_no_index() -> None:
     with pytest.raises(
         NoCandidateError, match=r"card 1 \(GPU-1a2b\).*; --device-id-strategy uuid does not depend on them$"
     ):
-        answer(Granted((CARD,), 2, 5), {}, IDS, ContainerFlags(id_strategy="index"))
+        answer([CARD], 2, 5, {}, IDS, ContainerFlags(id_strategy="index"))
 
 
 def test_a_node_without_isolation_and_several_cards_are_named() -> None:
     """The original's variable for cGPU; commas for the runtime and for the index, and the sum, so that a share stays a share."""
-    off = answer(Granted((CARD,), 2, 5, isolation_off=True), NVML, IDS, ContainerFlags()).variables
-    several = answer(Granted((CARD, OTHER), 20, 20), NVML, IDS, ContainerFlags()).variables
+    off = answer([CARD], 2, 5, NVML, IDS, ContainerFlags(), isolation_off=True).variables
+    several = answer([CARD, OTHER], 20, 20, NVML, IDS, ContainerFlags()).variables
 
     assert off["CGPU_DISABLE"] == "true"
     assert several == {
@@ -86,7 +86,7 @@ def test_a_node_without_isolation_and_several_cards_are_named() -> None:
 def test_an_annotations_key_is_never_too_long(request: str) -> None:
     """At most 63 characters after the slash, of which the last is a letter or digit; the devices are joined with commas."""
     rules = ContainerFlags(("cdi-annotations",), "index")
-    ((key, devices),) = (answer(Granted((CARD, OTHER), 2, 5), NVML, [request], rules).annotations or {}).items()
+    ((key, devices),) = (answer([CARD, OTHER], 2, 5, NVML, [request], rules).annotations or {}).items()
     name = key.removeprefix("cdi.k8s.io/")
     cut = f"gpushare_{request}"[:63].removeprefix(name)
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from gpushare import wire
 from gpushare.deviceplugin.core.announced_cards import PhysicalCard, describe_cards
 from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units, unit_before
-from gpushare.deviceplugin.core.kept_pods import KeptPod, cut_down
-from gpushare.deviceplugin.core.node_pods import NodePods
-from gpushare.manifests import Node, Pod
+from gpushare.deviceplugin.core.kept_pods import KeptPod
+from gpushare.manifests import Node, NodeStatus, ObjectMeta
 from gpushare.model.cards import NodeCards, encode_cards
 from gpushare.model.quantity import MemoryUnit
+from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 GIB, MIB, QUARTER = MemoryUnit(1024), MemoryUnit(1), MemoryUnit(256)
 
@@ -28,39 +26,15 @@ def cards_in(unit: MemoryUnit, *, slots: int = 0) -> NodeCards:
 def node_of(cards: NodeCards | None, memory: int | None = None) -> Node:
     """The node as a plugin left it; ``memory`` is another sum than that of the cards."""
     total = sum(card.units for card in cards.cards) if cards is not None else 0
-    metadata: dict[str, Any] = {"name": "n"}
-    if cards is not None:
-        metadata["annotations"] = {wire.ANNOTATION_CARDS: encode_cards(cards)}
-    capacity = {wire.RESOURCE_MEMORY: str(total if memory is None else memory), wire.RESOURCE_COUNT: "2"}
-    return msgspec.convert({"metadata": metadata, "status": {"capacity": capacity}}, Node)
+    annotations = {} if cards is None else {wire.ANNOTATION_CARDS: encode_cards(cards)}
+    shown = total if memory is None else memory
+    return Node(ObjectMeta("n", annotations=annotations), NodeStatus(capacity={wire.RESOURCE_MEMORY: shown}))
 
 
-def pods_of(*items: dict[str, Any]) -> tuple[KeptPod, ...]:
-    """The pods as the plugin keeps them."""
-    pods = NodePods()
-    for item in items:
-        kept = cut_down(msgspec.convert(item, Pod))
-        assert kept is not None
-        pods.set(kept)
-    return pods.in_admission_order()
-
-
-def pod(name: str, size: int | None, *, index: str | None = "0", phase: str = "Running") -> dict[str, Any]:
+def pod(name: str, size: int | None, *, index: str | None = "0", phase: str = "Running") -> KeptPod:
     """A pod of three units; ``size`` is how many its card had when it was bound."""
-    annotations = {wire.ANNOTATION_INDEX: index, wire.ANNOTATION_DEVICE_UNITS: None if size is None else str(size)}
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "d",
-            "uid": name,
-            "annotations": {key: text for key, text in annotations.items() if text is not None},
-        },
-        "spec": {
-            "nodeName": "n",
-            "containers": [{"name": "c", "resources": {"limits": {wire.RESOURCE_MEMORY: "3"}}}],
-        },
-        "status": {"phase": phase},
-    }
+    written = {} if size is None else {wire.ANNOTATION_DEVICE_UNITS: str(size)}
+    return bound_pod(name, 3, index, phase, **written)
 
 
 @pytest.mark.parametrize(
@@ -104,26 +78,21 @@ def test_pods_of_another_unit_are_found(
     now: MemoryUnit, before: MemoryUnit | None, size: int | None, is_other: bool
 ) -> None:
     """In every direction, by our last plugin's unit or by the card's size; a mean size of the Go extender is no other unit."""
-    found = pods_of_other_units(pods_of(pod("a", size)), cards_in(now), before)
+    found = pods_of_other_units([pod("a", size)], cards_in(now), before)
 
     assert bool(found) is is_other
 
 
-@pytest.mark.parametrize(
-    "item",
-    [pod("a", 15, phase="Succeeded"), pod("a", None, index=None, phase="Pending")],
-    ids=["ended", "has no card"],
-)
-def test_pods_that_hold_no_card_are_not_waited_for(item: dict[str, Any]) -> None:
-    """A pod that has ended, or that was not given a card yet, has no memory of the former unit."""
-    found = pods_of_other_units(pods_of(item, pod("b", 15)), cards_in(MIB), GIB)
+def test_a_pod_that_has_no_card_yet_is_not_waited_for() -> None:
+    """A pod that was not given a card yet has no memory of the former unit."""
+    found = pods_of_other_units([pod("a", None, index=None, phase="Pending"), pod("b", 15)], cards_in(MIB), GIB)
 
     assert [one.metadata.uid for one in found] == ["b"]
 
 
 def test_a_started_pod_without_a_readable_card_is_waited_for() -> None:
     """A started pod without a readable card is waited for, because its containers hold memory on some card."""
-    started = pods_of(pod("a", 15, index="x"))
+    started = (pod("a", 15, index="x"),)
 
     assert pods_of_other_units(started, cards_in(MIB), GIB) == started
     assert pods_of_other_units(started, cards_in(MIB), None) == ()
@@ -140,7 +109,7 @@ def test_a_started_pod_without_a_readable_card_is_waited_for() -> None:
 )
 def test_the_advice_names_the_pods_and_the_ways_out(count: int, before: MemoryUnit | None, expected: list[str]) -> None:
     """The reason names five pods at most, both units, and what to do; without pods there is none."""
-    text = advice(pods_of(*(pod(f"p{number}", 15) for number in range(count))), "MiB", before)
+    text = advice([pod(f"p{number}", 15) for number in range(count)], "MiB", before)
 
     assert bool(text) is bool(expected)
     assert [words for words in expected if words not in text] == []

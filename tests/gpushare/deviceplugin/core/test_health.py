@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -26,10 +28,10 @@ CARDS = NodeCards(1, "ids", "GiB", "one", (CardFacts(0, A, "m", 15360, 15), Card
 COOL_DOWN = 60.0
 
 
-def health(boot: str = "one") -> CardHealth:
+def health() -> CardHealth:
     """The book of a node with two cards."""
     book = CardHealth(XidRules(), COOL_DOWN)
-    book.booted(boot)
+    book.booted("one")
     return book
 
 
@@ -40,66 +42,115 @@ def verdicts(book: CardHealth) -> list[str]:
     return [card.reason for card in cards]
 
 
-def test_two_unhealthy_cards_are_two() -> None:
-    """Each has its own reason; an application's Xid is none."""
+Event = Callable[[CardHealth], object]
+
+
+def xid(uuid: str, *codes: int) -> Event:
+    """The driver reports these."""
+    return lambda book: [book.note_xid(uuid, code) for code in codes]
+
+
+def lost(uuid: str) -> Event:
+    """The card does not answer."""
+    return lambda book: book.lose(uuid)
+
+
+def declared(*indices: int) -> Event:
+    """The ConfigMap names these."""
+    return lambda book: setattr(book, "declared", frozenset(indices))
+
+
+def away(is_away: bool) -> Event:
+    """The driver goes or comes."""
+    return lambda book: setattr(book, "driver_is_away", is_away)
+
+
+# What happens, and why each card is unhealthy after it.
+FAULTS: dict[str, tuple[list[Event], list[str]]] = {
+    "two unhealthy cards are two": ([xid(A, 48), xid(B, 79)], ["Xid 48", "Xid 79"]),
+    "an application's Xid is none": ([xid(A, 31)], ["", ""]),
+    "nothing hides the first fatal Xid": ([xid(A, 48, 31, 43, 48, 79), lost(A)], ["Xid 48", ""]),
+    "an Xid of a lost card is graver: that would recover more easily": ([lost(A), xid(A, 79)], ["Xid 79", ""]),
+    "a recovery action that appeared unseen": ([lambda book: book.miss(A)], ["recovery action", ""]),
+    "the ConfigMap names indices": ([declared(1, 9)], ["", "ConfigMap"]),
+    "struck off it": ([declared(1, 9), declared()], ["", ""]),
+    "without a driver all are": ([xid(A, 48), away(True)], ["Xid 48", "no driver"]),
+    "the driver is back": ([xid(A, 48), away(True), away(False)], ["Xid 48", ""]),
+}
+
+
+@pytest.mark.parametrize(("events", "expected"), FAULTS.values(), ids=FAULTS.keys())
+def test_each_card_has_its_own_gravest_fault(events: list[Event], expected: list[str]) -> None:
+    """A fault of one card changes no other, and nothing milder that follows hides it."""
     book = health()
-    assert not book.note_xid(A, 31)
-    assert verdicts(book) == ["", ""]
-    book.note_xid(A, 48)
-    book.note_xid(B, 79)
+    for event in events:
+        event(book)
 
-    assert (verdicts(book), book.unhealthy) == (["Xid 48", "Xid 79"], (A, B))
+    assert verdicts(book) == expected
 
 
-def test_a_mild_xid_never_hides_a_fatal_one() -> None:
-    """A card keeps its first fatal Xid as the reason. Later Xids, also fatal ones, and its loss are no news."""
-    book = health()
-    book.note_xid(A, 48)
-
-    assert [book.note_xid(A, xid) for xid in (31, 43, 48, 79)] == [False] * 4
-    book.lose(A)
-    assert verdicts(book) == ["Xid 48", ""]
-
-
-def test_an_xid_of_a_lost_card_is_the_graver_fault() -> None:
-    """A card that was merely lost recovers more easily."""
-    book = health()
-
-    book.lose(A)
-    assert book.note_xid(A, 79)
-    assert verdicts(book) == ["Xid 79", ""]
-
-
-def test_unread_fault_makes_unhealthy_unless_health_is_off() -> None:
-    """A recovery action that appeared unseen counts as a fault."""
+def test_a_new_fault_is_news_and_no_other() -> None:
+    """The cards with one are those to look after; with health checks off a fault that was not read is none."""
     book, deaf = health(), CardHealth(read_rules("all", "")[0], COOL_DOWN)
-
-    book.miss(A)
-    deaf.miss(A)
-    assert (verdicts(book), verdicts(deaf)) == (["recovery action", ""], ["", ""])
-
-
-def test_a_new_boot_recovers_all() -> None:
-    """Rule (a)."""
-    book = health()
-    book.note_xid(A, 48)
     book.lose(B)
+    deaf.miss(A)
 
-    assert book.booted("one") == []
-    assert book.booted("") == []
-    assert book.booted("two") == [Recovery(A, "Xid 48", RULE_BOOT), Recovery(B, "lost", RULE_BOOT)]
-    assert verdicts(book) == ["", ""]
-    assert book.applied(CARDS).boot == "two"
+    assert [book.note_xid(A, code) for code in (31, 48, 31, 48, 79)] == [False, True, False, False, False]
+    assert book.note_xid(B, 79)
+    assert (book.unhealthy, verdicts(deaf)) == ((B, A), ["", ""])
 
 
-def test_first_boot_report_of_a_node_is_no_reboot() -> None:
-    """An unknown boot may be this one."""
-    book = health(boot="")
-    book.note_xid(A, 48)
+def booted(boot: str) -> Event:
+    """The machine's boot has this id."""
+    return lambda book: book.booted(boot)
 
-    assert book.applied(CARDS).boot == ""
-    assert book.booted("one") == []
-    assert verdicts(book) == ["Xid 48", ""]
+
+def look(now: float, action: int | None = 0, *, answers: bool = True) -> Event:
+    """A look at card a."""
+    return lambda book: book.observe(A, answers=answers, action=action, now=now)
+
+
+CALM = Recovery(A, "Xid 48", RULE_COOL_DOWN)
+# What happens, and which cards recover by it.
+RECOVERIES: dict[str, tuple[list[Event], list[Recovery]]] = {
+    "rule (a), a new boot": (
+        [booted("one"), xid(A, 48), lost(B), booted("one"), booted(""), booted("two"), booted("two")],
+        [Recovery(A, "Xid 48", RULE_BOOT), Recovery(B, "lost", RULE_BOOT)],
+    ),
+    "an unknown boot may be this one": ([booted(""), xid(A, 48), booted("one")], []),
+    "rule (b), a cool-down": ([xid(A, 48), look(100), look(159.9), look(160), look(161)], [CALM]),
+    "before its end": ([xid(A, 48), look(100), look(159.9)], []),
+    # After most faults a card answers questions as before.
+    **{
+        f"the driver asks for {action}": ([xid(A, 48), *(look(now, action) for now in range(0, 1000, 10))], [])
+        for action in (1, 2, 3, 4, None)
+    },
+    **{
+        f"{what} restarts the cool-down, {'which ends' if later else 'which does not end yet'}": (
+            [xid(A, 48), look(0), event, look(60), *later], [CALM] * len(later),
+        )
+        for what, event in {
+            "silence": look(50, None, answers=False), "an advice": look(50, 1), "an Xid": xid(A, 94), "the same": xid(A, 48),
+        }.items()
+        for later in ([], [look(120)])
+    },
+    "lost: answering is enough": ([lost(A), look(0, None), look(60, None)], [Recovery(A, "lost", RULE_ANSWERS)]),
+    "lost, and a reset is asked for": ([lost(A), look(0, 1), look(60, 1)], []),
+    "rule (c), an operator's annotation": (
+        [xid(A, 48), xid(B, 48), lambda book: book.accept([A, "GPU-unknown"])], [Recovery(A, "Xid 48", RULE_OPERATOR)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("events", "expected"), RECOVERIES.values(), ids=RECOVERIES.keys())
+def test_a_card_recovers_by_a_rule_alone(events: list[Event], expected: list[Recovery]) -> None:
+    """What does not recover stays unhealthy."""
+    book = CardHealth(XidRules(), COOL_DOWN)
+    results = [event(book) for event in events]
+    found = [one for result in results if isinstance(result, list) for one in result if isinstance(one, Recovery)]
+
+    assert found == expected
+    assert not {one.uuid for one in found} & set(book.unhealthy)
 
 
 @pytest.mark.parametrize("boots", [("one", "two"), ("two",)], ids=["a restart", "a reboot while no plugin ran"])
@@ -112,6 +163,7 @@ def test_what_the_node_says_is_believed_after_a_restart(boots: tuple[str, ...]) 
     after.restore(before.applied(CARDS))
 
     assert [after.booted(boot) for boot in boots[:-1]] == [[]] * (len(boots) - 1)
+    assert after.applied(CARDS).boot == "one"
     assert verdicts(after) == ["Xid 48", ""]
     assert after.booted("two") == [Recovery(A, "Xid 48", RULE_BOOT)]
 
@@ -126,92 +178,9 @@ def test_any_lasting_reason_on_the_node_lasts(reason: str) -> None:
     assert verdicts(book) == [reason, ""]
 
 
-def test_card_recovers_after_a_cool_down_without_driver_advice() -> None:
-    """Rule (b)."""
-    book = health()
-    book.note_xid(A, 48)
-
-    assert book.observe(A, answers=True, action=0, now=100) == []
-    assert book.observe(A, answers=True, action=0, now=159.9) == []
-    assert book.observe(A, answers=True, action=0, now=160) == [Recovery(A, "Xid 48", RULE_COOL_DOWN)]
-    assert book.observe(A, answers=True, action=0, now=161) == []
-    assert verdicts(book) == ["", ""]
-
-
-@pytest.mark.parametrize("action", [1, 2, 3, 4, None])
-def test_card_with_advice_or_a_mute_driver_stays_unhealthy(action: int | None) -> None:
-    """After most faults a card answers questions as before."""
-    book = health()
-    book.note_xid(A, 48)
-    for now in range(0, 1000, 10):
-        assert book.observe(A, answers=True, action=action, now=now) == []
-
-    assert verdicts(book) == ["Xid 48", ""]
-
-
-@pytest.mark.parametrize("disturb", ["silence", "action", "xid", "same xid"])
-def test_a_disturbance_restarts_the_cool_down(disturb: str) -> None:
-    """Silence, an advice and any critical Xid all do."""
-    book = health()
-    book.note_xid(A, 48)
-    book.observe(A, answers=True, action=0, now=0)
-    if disturb == "silence":
-        book.observe(A, answers=False, action=None, now=50)
-    elif disturb == "action":
-        book.observe(A, answers=True, action=1, now=50)
-    else:
-        book.note_xid(A, 48 if disturb == "same xid" else 94)
-
-    assert book.observe(A, answers=True, action=0, now=60) == []
-    assert len(book.observe(A, answers=True, action=0, now=120)) == 1
-
-
-@pytest.mark.parametrize(
-    ("action", "recovers"), [(None, True), (1, False)], ids=["an old driver", "a reset is asked for"]
-)
-def test_lost_card_recovers_by_answering_alone(action: int | None, recovers: bool) -> None:
-    """There was no Xid, so answering is enough, unless the driver asks for a reset."""
-    book = health()
-    book.lose(A)
-    book.observe(A, answers=True, action=action, now=0)
-
-    assert book.observe(A, answers=True, action=action, now=60) == [Recovery(A, "lost", RULE_ANSWERS)] * recovers
-
-
-def test_an_operators_annotation_heals_the_named_cards() -> None:
-    """Rule (c)."""
-    book = health()
-    book.note_xid(A, 48)
-    book.note_xid(B, 48)
-
-    assert book.accept([A, "GPU-unknown"]) == [Recovery(A, "Xid 48", RULE_OPERATOR)]
-    assert verdicts(book) == ["", "Xid 48"]
-
-
 def test_an_operator_names_cards_by_index_or_uuid() -> None:
     """Entries that name no card are returned apart."""
     assert named_cards(f" 1 ,{A},,7,0x", CARDS.cards) == ((B, A), ("7", "0x"))
-
-
-def test_declared_cards_are_unhealthy_while_they_are_declared() -> None:
-    """The ConfigMap names indices."""
-    book = health()
-
-    book.declared = frozenset({1, 9})
-    assert verdicts(book) == ["", "ConfigMap"]
-    book.declared = frozenset()
-    assert verdicts(book) == ["", ""]
-
-
-def test_without_a_driver_all_cards_are_unhealthy() -> None:
-    """All cards are unhealthy until the driver is back, and a card that was unhealthy before stays unhealthy."""
-    book = health()
-    book.note_xid(A, 48)
-
-    book.driver_is_away = True
-    assert verdicts(book) == ["Xid 48", "no driver"]
-    book.driver_is_away = False
-    assert verdicts(book) == ["Xid 48", ""]
 
 
 def test_removed_card_is_unhealthy_while_it_is_still_announced() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -14,56 +13,59 @@ from gpushare.deviceplugin.core.kept_pods import differences
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.manifests import ObjectMeta, OwnerReference, Pod, PodOutline, PodSpec, PodStatus
 from gpushare.model.allocation import Allocation
+from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 NODE = ObjectMeta("n", uid="uid-n")
 OF_NODE = OwnerReference("Node", "n", "uid-n", controller=True)
 
 
 def pod(
-    uid: str,
-    assumed: object = "",
-    name: str | None = None,
-    version: object = "",
-    created: str | None = None,
-    **more: str,
+    uid: str, assumed: object = "", name: str = "", version: object = "", created: str | None = None, **more: str
 ) -> Pod:
     """A pod with an assume time, as of a version."""
-    metadata = {
-        "uid": uid,
-        "name": name or uid,
-        "namespace": "d",
-        "resourceVersion": str(version),
-        "creationTimestamp": created,
-    }
-    annotations = {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": str(assumed), **more}
-    asking = {"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "2"}}}
-    document = {"metadata": {**metadata, "annotations": annotations}, "spec": {"containers": [asking]}}
-    return msgspec.convert(document, Pod)
+    metadata = {"resourceVersion": str(version), "creationTimestamp": created}
+    more["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] = str(assumed)
+    return bound_pod(uid, 2, None, name=name, metadata=metadata, **more)
+
+
+def finished(uid: str, version: object, phase: str = "Failed") -> Pod:
+    """A pod that has ended."""
+    one = pod(uid, version=version)
+    one.status = PodStatus(phase=phase)
+    return one
 
 
 def order(pods: NodePods) -> list[str]:
-    """The uids, in the order of admission."""
-    return [one.metadata.uid for one in pods.in_admission_order()]
+    """The names, in the order of admission; a version of a pod may have its own."""
+    return [one.metadata.name for one in pods.in_admission_order()]
 
 
-def put(uid: str, assumed: object = "", **more: Any) -> Callable[[NodePods], object]:
+Shown = Callable[[NodePods], object]
+
+
+def put(uid: str, assumed: object = "", **more: Any) -> Shown:
     """The watch shows a pod."""
     return lambda pods: pods.set(pod(uid, assumed, **more))
 
 
-def listed(*shown: Pod, version: str = "", is_fresh: bool = False) -> Callable[[NodePods], object]:
-    """A list of this version; a fresh one was asked for after all that is known."""
-    return lambda pods: pods.replace(shown, version, since=pods.newest if is_fresh else 0)
+def ended(uid: str, version: object) -> Shown:
+    """The watch shows a pod that has failed."""
+    return lambda pods: pods.set(finished(uid, version))
 
 
-def gone(uid: str) -> Callable[[NodePods], object]:
+def listed(*shown: Pod, version: str = "", since: int = 0) -> Shown:
+    """A list of this version, which was asked for when that one was the newest."""
+    return lambda pods: pods.replace(shown, version, since=since)
+
+
+def gone(uid: str) -> Shown:
     """The watch shows the end of a pod."""
     return lambda pods: pods.remove(ObjectMeta(uid=uid))
 
 
 HUGE, LAST = "9" * 5000, 2**64
 # What is shown, and the order of admission after it.
-HISTORIES: dict[str, list[Callable[[NodePods], object] | list[str]]] = {
+HISTORIES: dict[str, list[Shown | list[str]]] = {
     "an update does not move a pod, whatever its assume time, and a list adds new ones at the end": [
         put("b", 2), put("gone", 1), put("b", 0), ["b", "gone"], listed(pod("a", 1), pod("b", 9)), ["b", "a"],
     ],
@@ -79,18 +81,45 @@ HISTORIES: dict[str, list[Callable[[NodePods], object] | list[str]]] = {
     "a time of thousands of digits, which int() refuses": [listed(pod("b", 20), pod("a", HUGE), version=HUGE), ["a", "b"]],
     "a list below the last version is of a restored state": [
         put("a", version=90), put("lost", version=95), put("ended", version=70), gone("ended"),
-        listed(pod("a", version=7), pod("ended", version=6), version="8", is_fresh=True), ["a", "ended"],
-        put("lost", version=9), ["a", "ended", "lost"], listed(version="1", is_fresh=True), [],
+        listed(pod("a", version=7), pod("ended", version=6), version="8", since=95), ["a", "ended"],
+        put("lost", version=9), ["a", "ended", "lost"], listed(version="1", since=9), [],
     ],
     "the first and the last version: an API server counts from 1 on, in 64 bits": [
         put("b", version=LAST - 1), put("a", version=LAST - 2), ["a", "b"], listed(version="1"), ["a", "b"],
+    ],
+    "an older version is not taken, whether a watch or a list shows it": [
+        put("a", version=30, name="new"), put("a", version=20, name="old"), put("b", version=41),
+        listed(pod("a", version=10, name="older"), version="40"), ["new", "b"],
+    ],
+    "what is gone stays gone": [
+        put("a", version=1), gone("a"), listed(pod("a", version=1), version="1", since=1), [],
+        put("b", version=2), listed(version="3"), put("b", version=2), [],
+    ],
+    "a list that was asked for before an event is no restore": [
+        put("a", version=90), put("b", version=95), listed(pod("a", version=90), version="92", since=90), ["a", "b"],
+        gone("b"), listed(pod("a", version=90), pod("b", version=95), since=95), ["a"],
+    ],
+    "after a restore lower versions count, and a pod that was seen to end exists again": [
+        put("a", version=90), put("b", version=80), put("ended", version=70), put("lost", version=95), gone("ended"),
+        NodePods.restart_history,
+        put("b", version=8, name="restored"), put("ended", version=9), put("a", version=7), put("unversioned"),
+        ["restored", "a", "lost", "unversioned", "ended"], gone("unversioned"),
+        listed(*(pod(uid, version=version) for uid, version in (("a", 7), ("b", 8), ("ended", 9))), version="20"),
+        ["restored", "a", "ended"],
+    ],
+    "the end of a pod at the first version is not final": [ended("c", 1), put("c", version=2), ["c"]],
+    "a version that is no number is news whenever it comes, and an end at such a version stands": [
+        put("a", version=5, name="first"), put("a", version="x", name="second"), ["second"],
+        ended("a", 8), put("a", version=10), put("a", version="x", name="again"), ["again"],
+        put("b", version=9), listed(pod("a", version="x"), version="x"), ["a"],
+        ended("a", "x"), put("a", version=20), [],
     ],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("history", HISTORIES.values(), ids=HISTORIES.keys())
 def test_pods_are_admitted_in_the_order_of_their_bindings(
-    history: list[Callable[[NodePods], object] | list[str]],
+    history: list[Shown | list[str]],
 ) -> None:
     """Whatever a watch and lists show, and in whatever order."""
     pods = NodePods()
@@ -121,30 +150,12 @@ def test_what_a_kubelet_finds_at_its_start_comes_by_age() -> None:
     assert order(pods) == ["timeless", "old", "b", "a", "young"]
 
 
-def test_what_is_older_is_not_taken() -> None:
-    """A watch that is behind a list, and a list that is behind a watch."""
+def test_ends_are_not_remembered_for_ever() -> None:
+    """A thousand later ends of pods with cards push one out of memory."""
     pods = NodePods()
-    pods.set(pod("a", "new", version=30))
-    pods.set(pod("a", "old", version=20))
-    pods.set(pod("b", version=41))
-    pods.replace([pod("a", "older", version=10)], "40")
-
-    seen = {one.metadata.uid: (one.metadata.annotations or {}) for one in pods.in_admission_order()}
-    assert {uid: one["ALIYUN_COM_GPU_MEM_ASSUME_TIME"] for uid, one in seen.items()} == {"a": "new", "b": ""}
-    assert pods.by_kubelet_uid(NODE).keys() == {"a", "b"}
-
-
-def test_what_is_gone_stays_gone() -> None:
-    """A list that is older than the end does not bring a pod back. Ends are not remembered for ever."""
-    pods = NodePods()
-    pods.set(pod("a", version=1))
-    pods.remove(ObjectMeta(uid="a"))
-    pods.replace([pod("a", version=1)], "1", since=pods.newest)
-    assert (order(pods), pods.by_kubelet_uid(NODE)) == ([], {})
-    pods.set(pod("b", version=2))
-    pods.replace([], "3")
-    pods.set(pod("b", version=2))
-    assert order(pods) == []
+    for uid in "ab":
+        pods.set(pod(uid, version=2))
+        pods.remove(ObjectMeta(uid=uid))
     # Pods that were not kept push no remembered end out of memory, so that an author cannot make the plugin forget one.
     for number in range(1001):
         pods.remove(ObjectMeta(uid=str(number)))
@@ -153,7 +164,7 @@ def test_what_is_gone_stays_gone() -> None:
     for number in range(1001):
         pods.set(pod(str(number)))
         pods.remove(ObjectMeta(uid=str(number)))
-    pods.set(pod("a", version=1))
+    pods.set(pod("a", version=2))
     assert order(pods) == ["a"]
 
 
@@ -272,47 +283,6 @@ def test_a_pod_that_cannot_be_read_is_unknown_until_it_ends() -> None:
     assert pods.are_known
 
 
-def test_after_a_restore_lower_versions_count() -> None:
-    """The restored state replaces the known one, and a pod that was seen to end exists again."""
-    pods = NodePods()
-    for one in (pod("a", version=90), pod("b", version=80), pod("ended", version=70), pod("lost", version=95)):
-        pods.set(one)
-    pods.remove(ObjectMeta("ended", "d", "ended"))
-
-    pods.restart_history()
-    assert pods.newest == 0
-    for one in (pod("b", version=8, mark="restored"), pod("ended", version=9), pod("a", version=7)):
-        pods.set(one)
-
-    pods.set(pod("unversioned"))
-    assert order(pods) == ["b", "a", "lost", "unversioned", "ended"]
-    pods.remove(ObjectMeta(uid="unversioned"))
-    assert (pods.by_uid("b") or Pod()).metadata.resource_version == "8"
-    pods.replace([pod("a", version=7), pod("b", version=8), pod("ended", version=9)], "20")
-    assert order(pods) == ["b", "a", "ended"]
-
-
-def test_a_list_that_was_asked_for_before_an_event_is_no_restore() -> None:
-    """Events come while a list is on its way."""
-    pods = NodePods()
-    pods.set(pod("a", version=90))
-    since = pods.newest
-    pods.set(pod("b", version=95))
-    pods.replace([pod("a", version=90)], "92", since=since)
-
-    assert order(pods) == ["a", "b"]
-    pods.remove(ObjectMeta(uid="b"))
-    pods.replace([pod("a", version=90), pod("b", version=95)], since=pods.newest)
-    assert order(pods) == ["a"]
-
-
-def finished(uid: str, version: object, phase: str = "Failed") -> Pod:
-    """A pod that has ended."""
-    one = pod(uid, version=version)
-    one.status = PodStatus(phase=phase)
-    return one
-
-
 def test_a_pod_that_has_ended_is_kept_only_if_it_failed() -> None:
     """A pod that has ended is kept only if it failed, and its end stands unless a later version shows that it goes on."""
     pods = NodePods()
@@ -368,37 +338,12 @@ def test_write_on_a_pod_of_a_lost_history_conflicts() -> None:
     pods.set(pod("a", version=30))
     pods.restart_history()
     (kept,) = pods.in_admission_order()
+    assert pods.newest == 0
 
     # A cluster's first write is of version 2.
     assert int(kept.metadata.resource_version) == 1
     pods.set(pod("a", version=2, name="later"))
     assert [one.metadata.name for one in pods.in_admission_order()] == ["later"]
-
-
-def test_version_that_is_no_number_has_no_place_in_an_order() -> None:
-    """It is news whenever it comes, a list of such a version shows all, and an end at such a version stands."""
-    pods = NodePods()
-    pods.set(pod("a", version=5, name="first"))
-    pods.set(pod("a", version="x", name="second"))
-    assert [one.metadata.name for one in pods.in_admission_order()] == ["second"]
-    pods.set(finished("a", 8))
-    for version in (10, "x"):
-        pods.set(pod("a", version=version, name=f"at {version}"))
-    assert [one.metadata.name for one in pods.in_admission_order()] == ["at x"]
-    pods.set(pod("b", version=9))
-    pods.replace([pod("a", version="x")], "x")
-    assert order(pods) == ["a"]
-    pods.set(finished("a", "x"))
-    pods.set(pod("a", version=20))
-    assert order(pods) == []
-
-
-def test_the_end_of_a_pod_at_the_first_version_is_not_final() -> None:
-    """A later version shows that it goes on."""
-    pods = NodePods()
-    pods.set(finished("c", 1))
-    pods.set(pod("c", version=2))
-    assert order(pods) == ["c"]
 
 
 def test_the_newest_of_the_failed_pods_are_remembered() -> None:

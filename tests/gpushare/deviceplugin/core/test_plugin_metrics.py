@@ -65,29 +65,35 @@ def test_each_card_is_described() -> None:
         ("0", "GPU-0", "Tesla T4"): 15079 * MIB,
         ("2", "GPU-2", 'a "strange" \\ name'): 11178 * MIB,
     }
-    assert plugin.values("gpushare_card_units", "card") == {"0": 14, "2": 10}
-    assert plugin.values("gpushare_card_slots", "card") == {"0": 0, "2": 3}
-    assert plugin.values("gpushare_card_healthy", "card") == {"0": 1, "2": 0}
+    for name, values in (("units", (14, 10)), ("slots", (0, 3)), ("healthy", (1, 0))):
+        assert plugin.values(f"gpushare_card_{name}", "card") == dict(zip(("0", "2"), values, strict=True))
+
+
+# By counter and label, what it begins with: a rate needs a beginning, so what did not happen yet is there as 0.
+COUNTERS = {
+    ("allocations", "outcome"): {"granted": 0, "refused": 0},
+    ("repairs", "outcome"): {"exchanged": 0, "held": 0, "failed": 0},
+    ("unadmitted_pods", "action"): {"reported": 0, "deleted": 0},
+    ("nvml_errors", "operation"): {"processes": 0, "survey": 0},
+    ("overuse_evictions", "outcome"): {"evicted": 0, "refused": 0},
+    ("registrations", "resource"): {},
+}
 
 
 def test_what_happened_is_counted() -> None:
     """From 0 on, if the outcomes are known."""
     plugin = Plugin(T4)
     metrics = plugin.metrics
-    for outcome in ("granted", "granted", "refused"):
-        metrics.allocations[outcome] += 1
-    metrics.repairs["exchanged"] += 1
-    metrics.registrations["aliyun.com/gpu-mem"] += 1
-    metrics.nvml_errors["processes"] += 1
-    metrics.unadmitted_pods["reported"] += 1
+    metrics.seen = NodeUse()
+    for (name, label), begins in COUNTERS.items():
+        assert plugin.values(f"gpushare_{name}_total", label) == begins
+        one = min(begins, default="aliyun.com/gpu-mem")
+        getattr(metrics, name)[one] += 2
+        assert plugin.values(f"gpushare_{name}_total", label) == {**begins, one: 2}
     metrics.xids["GPU-0", "79"] += 2
-
-    assert plugin.values("gpushare_allocations_total", "outcome") == {"granted": 2, "refused": 1}
-    assert plugin.values("gpushare_repairs_total", "outcome") == {"exchanged": 1, "held": 0, "failed": 0}
-    assert plugin.values("gpushare_registrations_total", "resource") == {"aliyun.com/gpu-mem": 1}
-    assert plugin.values("gpushare_nvml_errors_total", "operation") == {"processes": 1, "survey": 0}
-    assert plugin.values("gpushare_unadmitted_pods_total", "action") == {"reported": 1, "deleted": 0}
     assert plugin.values("gpushare_xid_events_total", "card", "xid") == {("0", "79"): 2}
+    for name in ("overuse_episodes", "unbooked_episodes"):
+        assert plugin.values(f"gpushare_{name}_total") == {(): 0}
 
 
 def test_a_card_that_is_gone_takes_its_series_with_it() -> None:
@@ -98,38 +104,31 @@ def test_a_card_that_is_gone_takes_its_series_with_it() -> None:
     plugin.scrape()
     plugin.cards = msgspec.structs.replace(plugin.cards, cards=(T4,))
 
-    series = plugin.scrape()
-
-    assert not [key for rows in series.values() for key in rows if dict(key).get("card") == "2"]
+    assert not [key for rows in plugin.scrape().values() for key in rows if dict(key).get("card") == "2"]
     plugin.cards = msgspec.structs.replace(plugin.cards, cards=(T4, UNHEALTHY))
     assert plugin.values("gpushare_xid_events_total", "card") == {}
 
 
 def test_a_pod_that_is_gone_takes_its_series_with_it() -> None:
-    """Before the next look at the processes; an unknown use has no series, nor has a card that the node has not."""
+    """Before the next look at the processes; an unknown use has no series, nor has a card that the node has not.
+
+    One of two pods of a name is being stopped while its successor waits: a scrape with one series twice would be refused whole.
+    """
     plugin = Plugin(T4, UNHEALTHY)
     plugin.pods = [pod("a"), pod("b", index=7), pod("c", index=2)]
     hidden = PodOnCard("team", "c", "uid-c", 2)
     plugin.metrics.seen = NodeUse((CardUse(ON, 1024 * MIB, 1253 * MIB), CardUse(hidden, 1, None)))
+    assert plugin.values("gpushare_pod_overuse_bytes", "pod") == {}
     plugin.metrics.over = frozenset({ON})
     assert plugin.values("gpushare_pod_booked_bytes", "pod", "card") == {("a", "0"): 2048 * MIB, ("c", "2"): 2048 * MIB}
     assert plugin.values("gpushare_pod_used_bytes", "pod", "card") == {("a", "0"): 1253 * MIB}
     assert plugin.values("gpushare_pod_overuse_bytes", "pod", "card") == {("a", "0"): 229 * MIB}
 
-    plugin.pods = []
-    series = plugin.scrape()
-
-    assert not [key for rows in series.values() for key in rows if dict(key).get("pod") == "a"]
-
-
-def test_two_pods_of_one_name_are_two_series() -> None:
-    """One is being stopped while its successor waits: a scrape with one series twice would be refused whole."""
-    plugin = Plugin(T4)
-    old = pod("a")
-    old.metadata.uid = "uid-old"
-    plugin.pods = [old, pod("a")]
-
+    plugin.pods = [pod("a"), pod("a")]
+    plugin.pods[0].metadata.uid = "uid-old"
     assert plugin.values("gpushare_pod_booked_bytes", "pod", "uid").keys() == {("a", "uid-old"), ("a", "uid-a")}
+    plugin.pods = []
+    assert not [key for rows in plugin.scrape().values() for key in rows if dict(key).get("pod") == "a"]
 
 
 def test_held_containers_are_those_of_this_moment() -> None:
@@ -163,16 +162,6 @@ def test_every_series_has_a_help_text_and_a_proper_name(unit: str) -> None:
         assert "mib" not in family.name
 
 
-def test_before_the_cards_are_known_they_have_no_sample() -> None:
-    """A plugin that waits for its driver answers a scrape, and does not report that the node has no card."""
-    plugin = Plugin()
-    plugin.exposition = PluginExposition(PluginMetrics())
-    series = plugin.scrape()
-
-    assert [name for name in series if name.startswith(("gpushare_card", "gpushare_pod", "gpushare_unit"))] == []
-    assert series["gpushare_held_containers"] == {(): 0}
-
-
 def test_what_is_not_known_of_a_card_has_no_sample() -> None:
     """A unit that cannot be read, a card that did not answer, memory without a figure, a card that is only not shared any more."""
     mig = msgspec.structs.replace(UNHEALTHY, healthy=False, reason="in MIG mode")
@@ -183,19 +172,3 @@ def test_what_is_not_known_of_a_card_has_no_sample() -> None:
     assert plugin.values("gpushare_card_unaccounted_bytes", "card") == {"0": 5}
     assert plugin.values("gpushare_card_processes_without_figure", "card") == {"0": 0, "1": 2}
     assert plugin.values("gpushare_card_healthy", "card") == {"0": 1, "1": 1}
-
-
-def test_outcomes_are_counted_from_zero_on() -> None:
-    """A rate needs a beginning, so what did not happen yet is there as 0."""
-    plugin = Plugin(T4)
-    plugin.pods = [pod("a")]
-    plugin.metrics.seen = NodeUse((CardUse(ON, 1, 2),))
-
-    assert plugin.values("gpushare_allocations_total", "outcome") == {"granted": 0, "refused": 0}
-    assert plugin.values("gpushare_repairs_total", "outcome") == {"exchanged": 0, "held": 0, "failed": 0}
-    assert plugin.values("gpushare_unadmitted_pods_total", "action") == {"reported": 0, "deleted": 0}
-    assert plugin.values("gpushare_nvml_errors_total", "operation") == {"processes": 0, "survey": 0}
-    assert plugin.values("gpushare_overuse_evictions_total", "outcome") == {"evicted": 0, "refused": 0}
-    assert plugin.values("gpushare_overuse_episodes_total") == {(): 0}
-    assert plugin.values("gpushare_unbooked_episodes_total") == {(): 0}
-    assert plugin.values("gpushare_pod_overuse_bytes", "pod") == {}

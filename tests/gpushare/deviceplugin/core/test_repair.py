@@ -53,6 +53,13 @@ WRITES: dict[str, tuple[list[PodCard], str, Steps]] = {
     "a pod without ids gives way immediately": (
         [A01, B1], "", [("a", 0, 1), ("b", 1, 0), ("a", 1, 0), ("b", 0, None), ("a", 1, None)],
     ),
+    "a ring of three ends without a pod that gives way": (
+        [A01, PodCard("b", 8, 1, 2), PodCard("c", 8, 2, 0)], "",
+        [
+            ("a", 0, 1), ("b", 1, 2), ("c", 2, 0), ("a", 1, 0), ("b", 2, 1), ("c", 0, 2),
+            ("a", 1, None), ("b", 2, None), ("c", 0, None),
+        ],
+    ),
     "free room waits for the mark to stand": ([A01], "", [("a", 0, 1)]),
     "free room, after the mark has stood": ([A01], "a", [("a", 0, 1), ("a", 1, 0), ("a", 1, None)]),
     "a card that another pod's ids are on, too": ([A01, PodCard("b", 8, 1, 1)], "a", [("a", 0, 1)]),
@@ -94,15 +101,6 @@ def test_each_write_is_made_in_its_turn(pods: list[PodCard], settled: str, expec
 def test_a_mark_that_has_stood_lets_a_repair_end(pods: list[PodCard], settled: str, last: object) -> None:
     """The last write takes away the last mark."""
     assert steps(pods, *settled)[-1] == last
-
-
-def test_a_ring_of_three_ends_without_a_pod_that_gives_way() -> None:
-    """Each goes to the card of its ids; no card holds more than before at any time."""
-    pods = [A01, PodCard("b", 8, 1, 2), PodCard("c", 8, 2, 0)]
-    made = steps(pods)
-
-    assert [uid for uid, _, mark in made if mark is None] == ["a", "b", "c"]
-    assert [(uid, index) for uid, index, _ in made[-3:]] == [("a", 1), ("b", 2), ("c", 0)]
 
 
 def test_mark_that_may_not_be_removed_stays_and_others_go() -> None:
