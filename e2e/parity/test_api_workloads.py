@@ -42,32 +42,30 @@ def a_job(**spec: Any) -> dict[str, Any]:
 
 _EXTENDED = container(resources={"requests": {"aliyun.com/gpu-mem": "1"}})
 _CASES: Cases = {kind: [post(plural, workload(kind))] for kind, plural in _PLURALS.items()}
-_CASES |= {
-    f"a Job: {name}": [post("jobs", a_job(**spec))]
-    for name, spec in {
-        "plain": {},
-        "completions": {"completions": 3},
-        "parallelism": {"parallelism": 2},
-        "labels": {"template": template(restartPolicy="OnFailure")},
-    }.items()
+# What is filled in, and what is refused, by the spec.
+_JOBS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "completions": {"completions": 3},
+    "parallelism": {"parallelism": 2},
+    "labels": {"template": template(restartPolicy="OnFailure")},
 }
+_SENSELESS: dict[str, dict[str, Any]] = {
+    "no selector": {"selector": None},
+    "other selector": {"selector": {"matchLabels": {"other": "x"}}},
+    "restart policy": {"template": template(restartPolicy="Never")},
+    "extended resource": {"template": template(containers=[_EXTENDED])},
+}
+_SENSELESS_JOBS: dict[str, dict[str, Any]] = {
+    "restart policy": {"template": template()},
+    "parallelism": {"parallelism": -1},
+    "no containers": {"template": template(restartPolicy="Never", containers=[])},
+}
+_CASES |= {f"a Job: {name}": [post("jobs", a_job(**spec))] for name, spec in _JOBS.items()}
 _CASES |= {
     f"a senseless Deployment: {name}": [post("deployments", workload("Deployment", **spec), 422)]
-    for name, spec in {
-        "no selector": {"selector": None},
-        "other selector": {"selector": {"matchLabels": {"other": "x"}}},
-        "restart policy": {"template": template(restartPolicy="Never")},
-        "extended resource": {"template": template(containers=[_EXTENDED])},
-    }.items()
+    for name, spec in _SENSELESS.items()
 }
-_CASES |= {
-    f"a senseless Job: {name}": [post("jobs", a_job(**spec), 422)]
-    for name, spec in {
-        "restart policy": {"template": template()},
-        "parallelism": {"parallelism": -1},
-        "no containers": {"template": template(restartPolicy="Never", containers=[])},
-    }.items()
-}
+_CASES |= {f"a senseless Job: {name}": [post("jobs", a_job(**spec), 422)] for name, spec in _SENSELESS_JOBS.items()}
 _CASES["a Job's parallelism can change, its completions and template cannot"] = [
     post("jobs", a_job()),
     merge("jobs/w", {"spec": {"parallelism": 0}}),

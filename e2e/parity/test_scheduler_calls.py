@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from e2e.parity.parity_objects import MEMORY
 from e2e.parity.recording_extender import Answer, Call, let_through, names_of
-from e2e.parity.scheduler_under_test import MEMORY, play
+from e2e.parity.scheduler_under_test import play
 from e2e.parity.sides import Both, Side
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from e2e.parity.parity_objects import MEMORY, Object
 from e2e.parity.recording_extender import Answer, names_of, refuse
-from e2e.parity.scheduler_under_test import MEMORY, Object, SchedulerUnderTest, play, stage
+from e2e.parity.scheduler_under_test import SchedulerUnderTest, play, stage
 from e2e.parity.sides import Both, Side
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from e2e.parity.parity_objects import MEMORY
 from e2e.parity.recording_extender import Answer
-from e2e.parity.scheduler_under_test import MEMORY, play, stage
+from e2e.parity.scheduler_under_test import play, stage
 from e2e.parity.sides import Both, Side
 
 REASON = "no card has enough free memory"

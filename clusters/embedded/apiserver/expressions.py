@@ -118,11 +118,6 @@ class Scope:
         return "no such overload" if isinstance(error, TypeError) else str(error)
 
 
-def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
-    """The value of one expression, as JSON's types. Raises ExpressionError."""
-    return Scope(variables).evaluate(expression)
-
-
 @functools.lru_cache(maxsize=512)
 def _compiled(expression: str) -> _Program:
     import cel

@@ -17,7 +17,7 @@ from clusters.api.resources import NAMESPACES, Resource
 from clusters.embedded.apiserver import strategic_patch
 from clusters.embedded.apiserver.api_objects import Object, labels_of, name_of, without_empties
 from clusters.embedded.apiserver.api_selectors import matches_selector
-from clusters.embedded.apiserver.expressions import ExpressionError, evaluate
+from clusters.embedded.apiserver.expressions import ExpressionError, Scope
 from clusters.embedded.apiserver.refusals import forbidden, group_of
 
 CREATE: Final = "CREATE"
@@ -131,11 +131,11 @@ def mutated(creation: Admitted, policies: Iterable[Object], bindings: Iterable[O
 def _after(spec: Object, creation: Admitted, item: Object) -> Object:
     """The object after one policy. Raises ExpressionError."""
     _check_support(spec)
-    variables = _variables(creation, item)
-    if not all(evaluate(condition["expression"], variables) is True for condition in spec.get("matchConditions", [])):
+    scope = _scope(creation, item)
+    if not all(scope.evaluate(condition["expression"]) is True for condition in spec.get("matchConditions", [])):
         return item
     for mutation in spec.get("mutations", []):
-        wanted = evaluate(mutation["applyConfiguration"]["expression"], _variables(creation, item))
+        wanted = _scope(creation, item).evaluate(mutation["applyConfiguration"]["expression"])
         if not isinstance(wanted, dict):
             raise ExpressionError("a mutation's value is no object")
         try:
@@ -152,6 +152,7 @@ def _check_support(spec: Object) -> None:
         raise ExpressionError(f"the embedded API server knows no {', '.join(missing)} of admission policies")
 
 
-def _variables(creation: Admitted, item: Object) -> dict[str, Any]:
+def _scope(creation: Admitted, item: Object) -> Scope:
     request = {"operation": CREATE, "namespace": creation.namespace, "name": name_of(item)}
-    return {"object": item, "oldObject": None, "request": request, "namespaceObject": creation.namespace_object}
+    about = {"object": item, "oldObject": None, "request": request, "namespaceObject": creation.namespace_object}
+    return Scope(about)
