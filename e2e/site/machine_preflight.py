@@ -16,7 +16,7 @@ from clusters.provider import ClusterError
 from clusters.real_node import RealNode, machine_name
 from e2e.report.verdict_table import PreflightLine
 from e2e.site.container_runtimes import Configuration, configurations, owner_for_kubelet
-from e2e.site.preflight_lines import Rule, Seen, UnseenError, judged, ok, unknown, wrong
+from e2e.site.preflight_lines import Rule, UnseenError, judged, ok, unknown, wrong
 
 _MACHINE: Final = "machine"
 _ok, _wrong, _unknown = (partial(judgement, _MACHINE) for judgement in (ok, wrong, unknown))
@@ -81,7 +81,7 @@ def _answer(*command: str) -> tuple[str, str]:
     return done.stdout, last[0] if done.returncode else ""
 
 
-def driver(machine: Machine) -> Iterator[Seen]:
+def driver(machine: Machine) -> Iterator[PreflightLine]:
     """The kernel has NVIDIA's driver, and it sees cards."""
     try:
         text = (machine.root / "proc/driver/nvidia/version").read_text()
@@ -97,7 +97,7 @@ def driver(machine: Machine) -> Iterator[Seen]:
         yield _wrong(f"driver {version} sees no card", "look for NVRM in the kernel's log, and at lspci")
 
 
-def device_files(machine: Machine) -> Iterator[Seen]:
+def device_files(machine: Machine) -> Iterator[PreflightLine]:
     """Each card has its device file, and this user may open it."""
     names = ["nvidiactl", "nvidia-uvm", *(f"nvidia{minor}" for minor in sorted(machine.cards))]
     files = [machine.root / "dev" / name for name in names]
@@ -114,7 +114,7 @@ def device_files(machine: Machine) -> Iterator[Seen]:
         yield _ok(", ".join(f"/dev/{name}" for name in names))
 
 
-def libraries(machine: Machine) -> Iterator[Seen]:
+def libraries(machine: Machine) -> Iterator[PreflightLine]:
     """The driver's libraries can be loaded, and NVML starts."""
     for name, error in machine.libraries.items():
         if error:
@@ -124,7 +124,7 @@ def libraries(machine: Machine) -> Iterator[Seen]:
             yield _ok(f"{name} can be used")
 
 
-def container_runtime(machine: Machine) -> Iterator[Seen]:
+def container_runtime(machine: Machine) -> Iterator[PreflightLine]:
     """NVIDIA's runtime is the default one of the program that runs the kubelet's containers."""
     used = owner_for_kubelet(machine.root)
     found = [one for one in configurations(machine.root) if used in ("", one.owner)]
@@ -136,7 +136,7 @@ def container_runtime(machine: Machine) -> Iterator[Seen]:
     yield from seen if used else ([one for one in seen if one.judgement == "ok"] or seen)
 
 
-def device_plugin_folder(machine: Machine) -> Iterator[Seen]:
+def device_plugin_folder(machine: Machine) -> Iterator[PreflightLine]:
     """The kubelet takes device plugins, and no other plugin has the cards."""
     folder = machine.root / _DEVICE_PLUGINS
     try:
@@ -154,7 +154,7 @@ def device_plugin_folder(machine: Machine) -> Iterator[Seen]:
         yield _ok(f"/{_DEVICE_PLUGINS} has {', '.join(sockets)}")
 
 
-def pod_resources(machine: Machine) -> Iterator[Seen]:
+def pod_resources(machine: Machine) -> Iterator[PreflightLine]:
     """The kubelet shows which container has which devices."""
     if (machine.root / _POD_RESOURCES).exists():
         yield _ok(f"/{_POD_RESOURCES}")
@@ -162,7 +162,7 @@ def pod_resources(machine: Machine) -> Iterator[Seen]:
         yield _wrong(f"/{_POD_RESOURCES} is not there", "start the kubelet; before Kubernetes 1.15 update it")
 
 
-def mig(machine: Machine) -> Iterator[Seen]:
+def mig(machine: Machine) -> Iterator[PreflightLine]:
     """Not all cards are in MIG mode: the memory of such a card belongs to its slices."""
     if isinstance(machine.mig, str) or not machine.mig:
         why = machine.mig or "it showed no card"
@@ -176,7 +176,7 @@ def mig(machine: Machine) -> Iterator[Seen]:
         yield _ok("no card is in MIG mode")
 
 
-def mps(machine: Machine) -> Iterator[Seen]:
+def mps(machine: Machine) -> Iterator[PreflightLine]:
     """No MPS daemon runs: containers do not have its pipe."""
     if any(_MPS in _command(path) for path in machine.root.glob("proc/[0-9]*/cmdline")):
         text = "an MPS daemon runs: containers without its pipe cannot use a card in exclusive mode"
@@ -185,7 +185,7 @@ def mps(machine: Machine) -> Iterator[Seen]:
         yield _ok("no MPS daemon runs")
 
 
-def _of_runtime(root: Path, one: Configuration) -> Seen:
+def _of_runtime(root: Path, one: Configuration) -> PreflightLine:
     place = f"{one.owner} (/{one.path})"
     configure = f"nvidia-ctk runtime configure --runtime={one.owner} --set-as-default, and restart {one.owner}"
     if one.error:

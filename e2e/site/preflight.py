@@ -34,7 +34,7 @@ from e2e.report.verdict_table import PreflightLine
 from e2e.site.invariants import other_resources
 from e2e.site.kubeconfig_choice import version_of
 from e2e.site.picture import Object, Picture, as_arguments, name_of
-from e2e.site.preflight_lines import Rule, Seen, UnseenError, judged, ok, seen_by, unknown, wrong
+from e2e.site.preflight_lines import Rule, UnseenError, judged, ok, seen_by, unknown, wrong
 
 _RIGHTS_FILE: Final = "bind the account to the role in e2e/site/preflight-rbac.yaml"
 # The kube-scheduler of older minors does not read base/scheduler-config.yaml.
@@ -106,7 +106,7 @@ class ClusterPicture:
         return Picture(self.now, self.all(NODES), () if isinstance(pods, str) else pods)
 
 
-def api_server(picture: ClusterPicture) -> Iterator[Seen]:
+def api_server(picture: ClusterPicture) -> Iterator[PreflightLine]:
     """The API server is of a version that gpushare supports."""
     found = re.match(r"v?1\.(\d+)", picture.version)
     if not found:
@@ -119,7 +119,7 @@ def api_server(picture: ClusterPicture) -> Iterator[Seen]:
         yield ok("cluster", f"Kubernetes {picture.version}")
 
 
-def rights(picture: ClusterPicture) -> Iterator[Seen]:
+def rights(picture: ClusterPicture) -> Iterator[PreflightLine]:
     """The account may do what a validation does."""
     by_subject: dict[str, dict[str, bool | str]] = defaultdict(dict)
     for right, answer in picture.rights.items():
@@ -136,7 +136,7 @@ def rights(picture: ClusterPicture) -> Iterator[Seen]:
             yield ok(name, f"the account may {', '.join(answers)}")
 
 
-def policies(picture: ClusterPicture) -> Iterator[Seen]:
+def policies(picture: ClusterPicture) -> Iterator[PreflightLine]:
     """The admission policies of gpushare are there, each with its binding."""
     there = {one["metadata"]["name"] for one in picture.all(VALIDATING_ADMISSION_POLICIES)} & picture.policies
     bound = {one["spec"]["policyName"] for one in picture.all(VALIDATING_ADMISSION_POLICY_BINDINGS)}
@@ -153,7 +153,7 @@ def policies(picture: ClusterPicture) -> Iterator[Seen]:
         yield ok("cluster", f"all {len(there)} are there, each with its binding")
 
 
-def node_labels(picture: ClusterPicture) -> Iterator[Seen]:
+def node_labels(picture: ClusterPicture) -> Iterator[PreflightLine]:
     """Nodes with cards have the label that places the device plugin."""
     sharing = picture.sharing
     labelled = [name for name, node in sharing.sharing_nodes.items() if not sharing.lacking(node)]
@@ -169,7 +169,7 @@ def node_labels(picture: ClusterPicture) -> Iterator[Seen]:
         yield unknown("cluster", text, todo)
 
 
-def other_plugins(picture: ClusterPicture) -> Iterator[Seen]:
+def other_plugins(picture: ClusterPicture) -> Iterator[PreflightLine]:
     """No other plugin gives out the same cards."""
     pods = picture.all(PODS)
     for name, node in picture.sharing.sharing_nodes.items():
@@ -177,7 +177,7 @@ def other_plugins(picture: ClusterPicture) -> Iterator[Seen]:
         yield from seen_by(_other_plugins, (node, there), f"node {name}")
 
 
-def _other_plugins(of_node: tuple[Object, Sequence[Object]]) -> Iterator[Seen]:
+def _other_plugins(of_node: tuple[Object, Sequence[Object]]) -> Iterator[PreflightLine]:
     node, pods = of_node
     name, resources = node["metadata"]["name"], other_resources(node)
     here = [name_of(pod) for pod in pods if _is_other(pod)]

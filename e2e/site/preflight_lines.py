@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
 
 from e2e.report.markup import text_table
 from e2e.report.verdict_table import Judged, PreflightLine
@@ -15,18 +17,8 @@ from e2e.site.unexpected import not_judged
 
 _P = TypeVar("_P")
 _JUDGEMENTS: Final[tuple[Judged, ...]] = ("ok", "wrong", "unknown")
-
-
-class Seen(NamedTuple):
-    """One thing that a rule saw; the fields are those of PreflightLine."""
-
-    subject: str
-    judgement: Judged
-    text: str
-    todo: str = ""
-
-
-Rule = Callable[[_P], Iterator[Seen]]
+# Its lines have no name yet.
+Rule = Callable[[_P], Iterator[PreflightLine]]
 
 
 class UnseenError(Exception):
@@ -37,29 +29,29 @@ class UnseenError(Exception):
         self.todo = todo
 
 
-def ok(subject: str, text: str) -> Seen:
+def ok(subject: str, text: str) -> PreflightLine:
     """It is as it must be."""
-    return Seen(subject, "ok", text)
+    return PreflightLine("", subject, "ok", text)
 
 
-def wrong(subject: str, text: str, todo: str) -> Seen:
+def wrong(subject: str, text: str, todo: str) -> PreflightLine:
     """An installation or a validation fails by this."""
-    return Seen(subject, "wrong", text, todo)
+    return PreflightLine("", subject, "wrong", text, todo)
 
 
-def unknown(subject: str, text: str, todo: str) -> Seen:
+def unknown(subject: str, text: str, todo: str) -> PreflightLine:
     """It cannot be judged from here."""
-    return Seen(subject, "unknown", text, todo)
+    return PreflightLine("", subject, "unknown", text, todo)
 
 
 def judged(rules: Mapping[str, Rule[_P]], picture: _P, subject: str) -> list[PreflightLine]:
     """The lines of all rules, in their order, as ``seen_by`` has them."""
-    return [PreflightLine(name, *seen) for name, rule in rules.items() for seen in seen_by(rule, picture, subject)]
+    return [replace(seen, name=name) for name, rule in rules.items() for seen in seen_by(rule, picture, subject)]
 
 
-def seen_by(rule: Rule[_P], picture: _P, subject: str) -> list[Seen]:
+def seen_by(rule: Rule[_P], picture: _P, subject: str) -> list[PreflightLine]:
     """All that a rule sees; one that cannot see on ends with an unknown line of ``subject``."""
-    found: list[Seen] = []
+    found: list[PreflightLine] = []
     try:
         found.extend(rule(picture))
     except UnseenError as error:
