@@ -31,8 +31,6 @@ pytestmark = [
     pytest.mark.stand_in_only("programs in pods reach the API server past the proxy at which calls are counted"),
 ]
 EACH: Final = (rewritten_cards, ended_pods_of_many_bytes, ended_pods_of_many_cards, unread_log, long_wishes)
-# One alone shows which of them did it when all together exceed a bound.
-ALONE: Final = pytest.mark.exhaustive("all together are the heavier load")
 # The bounds of each program between the creation of a pod and its start: calls to the API server, and bytes of the answers.
 # Watches do not count: each of their events is a write that its author has made. Writes to the attacker's own pods do not count
 # either: `rewritten_cards` has a bound of its own for them, and a slow machine fits more of them between creation and start.
@@ -58,14 +56,7 @@ async def victim(stage: AttackedCluster) -> AsyncIterator[Observer]:
         yield observer
 
 
-@pytest.mark.parametrize(
-    "attacks",
-    [
-        pytest.param((), id="none"),
-        *(pytest.param((one,), id=one.__name__, marks=ALONE) for one in EACH),
-        pytest.param(EACH, id="all"),
-    ],
-)
+@pytest.mark.parametrize("attacks", [(), EACH], ids=["none", "all"])
 async def test_a_pod_starts_with_bounded_work(
     stage: AttackedCluster, victim: Observer, attacks: tuple[Attack, ...]
 ) -> None:

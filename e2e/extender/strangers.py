@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import resource
 import shutil
-import socket
 import ssl
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,8 +15,6 @@ from clusters.api.certificates import KeyPair
 
 # Against hangs, in seconds: a hundred megabytes through a loaded machine.
 _SECONDS: Final = 60
-# Files that the test itself needs.
-_FILES: Final = 500
 NO_ANSWER: Final = 0
 
 
@@ -66,21 +60,3 @@ class Caller:
                 return answer.status
         except (aiohttp.ClientError, OSError):
             return NO_ANSWER
-
-
-def idle_connections(host: str, port: int, count: int) -> contextlib.ExitStack:
-    """Open this number of connections that ask nothing; the returned function closes them.
-
-    If this process may not have that many files, the first ones are closed for the last ones.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    most = count if hard == resource.RLIM_INFINITY else min(count, hard - _FILES)
-    opened: deque[socket.socket] = deque()
-    stack = contextlib.ExitStack()
-    for _ in range(count):
-        if len(opened) == most:
-            opened.popleft().close()
-        opened.append(stack.enter_context(socket.create_connection((host, port), timeout=_SECONDS)))
-    return stack

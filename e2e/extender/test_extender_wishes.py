@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clusters.api.api_client import ApiError
-from clusters.api.resources import RESOURCE_QUOTAS
-from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
-from e2e.extender.extender_under_test import Object
 from e2e.observer import Observer
 
 pytestmark = pytest.mark.needs("device_plugin", "wishes")
@@ -95,31 +91,3 @@ async def test_a_wish_that_cannot_be_read_is_a_reason(observer: Observer) -> Non
     await observer.create(gpu_pod("p", 2, node="a2", annotations={spec.WISH_SPLIT: "most of it"}))
 
     await observer.waits_because("p", spec.WISH_SPLIT)
-
-
-async def test_a_quota_of_card_memory_holds(observer: Observer) -> None:
-    """A namespace has five units: three run, three more are refused by the API server, and come when the first have gone."""
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cards"}}
-    hard = {f"requests.{spec.RESOURCE_MEMORY}": "5"}
-    await observer.create({**quota, "spec": {"hard": hard}})
-    await _is_used(observer, 0)
-    await observer.run(gpu_pod("first", 3, node="a1"))
-    with pytest.raises(ApiError, match="exceeded quota"):
-        await observer.create(gpu_pod("second", 3, node="a1"))
-    await _is_used(observer, 3)
-    await observer.delete("first")
-    await _is_used(observer, 0)
-
-    await observer.run(gpu_pod("second", 3, node="a1"))
-    await observer.check_right_cards("second")
-
-
-async def _is_used(observer: Observer, units: int) -> None:
-    def is_counted(quota: Object) -> bool:
-        used = quota.get("status", {}).get("used") or {}
-        return str(used.get(f"requests.{spec.RESOURCE_MEMORY}")) == str(units)
-
-    api = observer.cluster.api
-    await eventually(
-        lambda: api.get(RESOURCE_QUOTAS, "cards", observer.namespace), is_counted, f"the quota counts {units} units"
-    )

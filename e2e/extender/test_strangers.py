@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from e2e import spec
 from e2e.extender.extender_under_test import ExtenderUnderTest
-from e2e.extender.strangers import Caller, idle_connections
+from e2e.extender.strangers import Caller
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 
@@ -26,8 +26,6 @@ DECLARED: Final = {"prioritize": spec.PRIORITIZE, "preempt": spec.PREEMPT, "expl
 PROBES: Final = ("/version", "/healthz", "/readyz")
 ANONYMOUS: Final = Caller()
 HUNDRED_MB: Final = 100_000_000
-IDLE_CONNECTIONS: Final = 10_000
-OTHERS: Final = pytest.mark.exhaustive("all verbs are read by the same server")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -147,31 +145,11 @@ async def test_a_caller_that_leaves_in_the_middle_changes_nothing(book: Extender
 
 
 @pytest.mark.promise("EXT-032")
-@pytest.mark.parametrize(
-    "path",
-    [
-        spec.FILTER,
-        pytest.param(spec.BIND, marks=OTHERS),
-        *(pytest.param(path, marks=[OTHERS, pytest.mark.needs(name)]) for name, path in DECLARED.items()),
-    ],
-)
-async def test_a_body_of_a_hundred_megabytes_gets_its_status(
-    book: ExtenderUnderTest, tmp_path: Path, path: str
-) -> None:
+async def test_a_body_of_a_hundred_megabytes_gets_its_status(book: ExtenderUnderTest, tmp_path: Path) -> None:
     """A body as large as a scheduler without a node cache sends of a large cluster is read whole and found to be nonsense."""
     with (tmp_path / "body").open("wb") as file:
         file.write(b'{"Pod": {"metadata": {"name": "')
         file.write(b"x" * HUNDRED_MB)
 
-    assert is_answer(await ANONYMOUS.status(of(book, path), "POST", tmp_path / "body"), path, book)
-
-
-@pytest.mark.promise("EXT-010")
-async def test_ten_thousand_idle_connections(book: ExtenderUnderTest, name: str) -> None:
-    """A question beside them is answered; the extender may close those that have waited longest."""
-    parts = urlsplit(of(book, spec.FILTER))
-    assert parts.hostname is not None
-    connections = await asyncio.to_thread(idle_connections, parts.hostname, parts.port or 80, IDLE_CONNECTIONS)
-    with connections:
-        assert await ANONYMOUS.status(of(book, spec.INSPECT)) == 200
-        assert await book.fits(book.pod("p", 11), name) == [name]
+    status = await ANONYMOUS.status(of(book, spec.FILTER), "POST", tmp_path / "body")
+    assert is_answer(status, spec.FILTER, book)

@@ -12,7 +12,6 @@ from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.faults.node_under_faults import NODE, NodeUnderFaults
-from e2e.site.node_cards import amount
 
 pytestmark = pytest.mark.needs("cards-annotation", "health")
 
@@ -82,26 +81,6 @@ async def test_the_driver_is_missing_at_the_start(faults: NodeUnderFaults) -> No
     await faults.command("init-fails", "none")
     await starting
     await faults.shows("the driver was missing at the start and came")
-
-
-async def test_a_card_is_added_and_removed(faults: NodeUnderFaults) -> None:
-    """A card comes and goes without a restart of the plugin, and the other cards keep their indices."""
-    before = await faults.indices()
-    adding = time.monotonic()
-    await faults.command("add", "--model", "a10")
-    more = await eventually(faults.indices, lambda seen: len(seen) == len(before) + 1, "the node has a card more")
-    (added,) = set(more) - set(before)
-    assert {uuid: more[uuid] for uuid in before} == before
-    await faults.shows("a card was added", since=adding)
-    await faults.observer.run(*(gpu_pod(f"p-{number}", 20, node=NODE) for number in range(5)))
-    await faults.observer.clear()
-    removing = time.monotonic()
-    await faults.command("remove", added)
-    await eventually(faults.indices, lambda seen: seen == before, "the node has the cards of before")
-    await faults.shows("a card was removed", since=removing)
-    await eventually(
-        faults.node, lambda node: amount(node, spec.RESOURCE_COUNT) == len(before), "gpu-count is that of before"
-    )
 
 
 async def test_a_cards_uuid_changes(faults: NodeUnderFaults) -> None:
