@@ -81,7 +81,7 @@ class Edge:
 
     async def _converse(self, data: bytes) -> list[int]:
         """Open a connection, send the bytes, and wait until it is closed."""
-        connections = Connections[HttpConnection](BYTES_IN_FLIGHT)
+        connections = Connections(BYTES_IN_FLIGHT)
         connection = HttpConnection(self._routes, connections, is_tls=False, now=time.monotonic)
         wire_end = _Transport(connection)
         connection.connection_made(wire_end)

@@ -29,13 +29,20 @@ def cards_node(
 
 def run_pod(one: Extender, name: str, units: int, on: str, card: int) -> None:
     """A pod that the API server shows on a card."""
-    one.knows(pod(name, units, on, card))
+    one.knows(in_default(pod(name, units, on, card)))
 
 
 def refuse(one: Extender, name: str, units: int, *nodes: str) -> None:
     """A pod that waits, for which a scheduler asked these nodes."""
-    one.knows(pod(name, units))
-    one.verbs.filter(json.dumps({"Pod": pod(name, units), "NodeNames": nodes}).encode())
+    waiting = in_default(pod(name, units))
+    one.knows(waiting)
+    one.verbs.filter(json.dumps({"Pod": waiting, "NodeNames": nodes}).encode())
+
+
+def in_default(item: Object) -> Object:
+    """The pod in the namespace default."""
+    item["metadata"]["namespace"] = "default"
+    return item
 
 
 @contextlib.asynccontextmanager

@@ -94,7 +94,7 @@ async def test_the_page_has_all_without_its_script() -> None:
     assert ['data-node="n1"' in rows, 'data-node="n2"' in rows] == [False, True]
     for text in (
         'id="booked" data-live>6 GiB</dd>',
-        "d/waits",
+        "default/waits",
         "no GPU of the node is large enough",
         'value="p4"',
     ):
@@ -198,7 +198,7 @@ async def test_decisions_of_each_verb_are_shown() -> None:
 
     assert bound.json() == {"Error": ""}
     assert [tuple(one[1:5]) for one in reversed(shown["decisions"])] == [
-        ("refused", "d", "waits", "no GPU of the node is large enough"),
+        ("refused", "default", "waits", "no GPU of the node is large enough"),
         ("bound", "d", "p", "n1, card 0"),
         ("not bound", "d", "q", "pod d/q is not there any more"),
         ("preemption", "d", "p", "possible on 1 of 1 nodes"),

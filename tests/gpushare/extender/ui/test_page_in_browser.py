@@ -100,7 +100,7 @@ async def test_a_new_pod_appears_without_a_reload(tmp_path: Path) -> None:
         assert await shown.evaluate("window.kept === document.querySelectorAll('#rows tr')[1]"), "it has not changed"
         refuse(one, "waits", 30, "n1", "n2")
         await becomes(shown, "document.getElementById('waiting').textContent", "1")
-        assert "d/waits" in await text(shown, "#pods")
+        assert "default/waits" in await text(shown, "#pods")
         assert "1 node: no GPU of the node is large enough" in await text(shown, "#pods")
         assert "refused" in await text(shown, "#decisions")
         assert await text(shown, "#booked") == "6 GiB"
@@ -176,9 +176,9 @@ async def test_the_keyboard_reaches_the_pods_of_a_node(tmp_path: Path) -> None:
                 break
         await press(shown, "Enter", 13)
         details = "document.querySelector('.detail')?.innerText"
-        await becomes(shown, details, "card 0, 0 of 14 units: no pod\ncard 1, 6 of 14 units: d/p (6)")
+        await becomes(shown, details, "card 0, 0 of 14 units: no pod\ncard 1, 6 of 14 units: default/p (6)")
         run_pod(one, "q", 2, "n1", 0)
-        await becomes(shown, details, "card 0, 2 of 14 units: d/q (2)\ncard 1, 6 of 14 units: d/p (6)")
+        await becomes(shown, details, "card 0, 2 of 14 units: default/q (2)\ncard 1, 6 of 14 units: default/p (6)")
         assert await shown.evaluate("document.activeElement.dataset.node") == "n1"
         await press(shown, "Enter", 13)
         assert await shown.evaluate("document.querySelectorAll('.detail').length") == 0
