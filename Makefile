@@ -11,7 +11,6 @@ READY := $(VENV)/.ready
 CAN_RUN := $(VENV)/.runs
 # The lists that are installed first, beside the product's own.
 EXTRAS ?= dev
-DRAWING := $(VENV)/.drawing
 SITE := $(VENV)/.site
 # Only what the lists in .ci/constraints name, each file with the hash that stands there. Our own package comes from the checkout and is
 # built by what the list `build` installed, so that no build environment is filled from the index.
@@ -68,11 +67,6 @@ $(READY): pyproject.toml $(wildcard $(LISTS)/*.txt)
 
 $(SITE): $(READY)
 	@$(BIN)/python -c 'import myst_parser' 2>/dev/null || $(call LOCKED,product cluster harness dev docs)
-	@touch $@
-
-# What draws pictures: only the load tests need it, and it is large.
-$(DRAWING): $(READY)
-	@$(BIN)/python -c 'import matplotlib' 2>/dev/null || $(call LOCKED,product cluster harness dev bench)
 	@touch $@
 
 demo: $(CAN_RUN) ## Run the main job: pods share cards on an embedded cluster (CLUSTER=kind: real kubelets; ARGS=--keep leaves it up)
@@ -139,7 +133,7 @@ bench: $(READY) ## Measure the extender beside a C server that does nothing, and
 
 # The shape of the load.
 LOAD ?= steady
-load: $(DRAWING) ## Play kube-scheduler in front of the extender with Locust for a minute (LOAD=curves: on 100 to 15,000 nodes; LOAD=soak: for half an hour; ARGS=--help)
+load: $(READY) ## Play kube-scheduler in front of the extender with Locust for a minute (LOAD=curves: on 100 to 15,000 nodes; LOAD=soak: for half an hour; ARGS=--help)
 	@$(BIN)/python -m load run --shape $(LOAD) $(ARGS)
 
 mutants: $(READY) #+ Change the cores in small ways, and expect a unit test to fail for each (ARGS="gpushare.model.placement", ARGS=--fresh)

@@ -42,6 +42,11 @@ def number(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def with_ratio(value: float | None, over: float | None, digits: int = 0) -> str:
+    """A cell with the ratio of the figure in brackets, if there is one."""
+    return number(value, digits) + (f" ({over:.2f})" if value is not None and over is not None else "")
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     """Its lines: each column as wide as its longest cell, the first to the left and the others to the right."""
     lines = [head, *(tuple(map(str, row)) for row in rows)]

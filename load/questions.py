@@ -1,4 +1,4 @@
-"""The questions of kube-scheduler to an extender, as bytes, and how it reads the answers. Pure.
+"""The questions of kube-scheduler to an extender, as bytes, its files for TLS, and how it reads the answers.
 
 kube-scheduler decodes answers with Go's ``encoding/json``: the names of members match in any case, ``null`` is an empty value, and
 whatever follows the first value is not read.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import random
+import ssl
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from load.load_commands import LoadError
 from load.simulated.simulated_objects import pod_object
 from load.simulated.simulated_world import NAMESPACE, Pod
 
+PREFIX: Final = "/gpushare-scheduler"
 # ``MaxExtenderPriority`` of k8s.io/kube-scheduler/extender/v1.
 _HIGHEST_SCORE: Final = 10
 
@@ -25,6 +29,20 @@ class WrongAnswerError(LoadError):
 
 class HopelessAnswerError(WrongAnswerError):
     """An answer that stays wrong if it is asked again: of another form, or about nodes that were not in the question."""
+
+
+class TlsFiles(msgspec.Struct, frozen=True):
+    """Paths of what a client shows (PEM), and of the authority that it believes."""
+
+    authority: str
+    certificate: str
+    key: str
+
+    def context(self) -> ssl.SSLContext:
+        """For connections to 127.0.0.1."""
+        context = ssl.create_default_context(cafile=self.authority)
+        context.load_cert_chain(self.certificate, self.key)
+        return context
 
 
 class Window:
@@ -58,15 +76,25 @@ def binding_arguments(name: str, node: str, namespace: str = NAMESPACE, uid: str
     return json.dumps(order, separators=(",", ":")).encode()
 
 
-class FilterResult(NamedTuple):
-    """An ``ExtenderFilterResult``: the nodes that passed, in their order, and those that are named as failed."""
+def fitting(answer: bytes, names: Sequence[str]) -> list[str]:
+    """The nodes that passed a filter, in the order of the answer.
 
-    passed: list[str]
-    failed: frozenset[str]
+    Raises HopelessAnswerError for another form, WrongAnswerError for an error of the extender or another sum of nodes.
+    """
+    passed, failed = _passed_and_failed(answer)
+    asked = set(names)
+    if len(set(passed)) != len(passed) or not asked.issuperset(passed):
+        raise HopelessAnswerError("names nodes twice, or nodes that it was not asked about")
+    if not failed <= asked:
+        raise WrongAnswerError("FailedNodes names nodes that it was not asked about")
+    if not failed.isdisjoint(passed):
+        raise WrongAnswerError("names a node as fitting and as failed")
+    if len(passed) + len(failed) != len(names):
+        raise WrongAnswerError(f"names {len(passed)} and {len(failed)} nodes of {len(names)}")
+    return passed
 
 
-def filter_result(answer: bytes) -> FilterResult:
-    """Raises HopelessAnswerError for another form, WrongAnswerError for an error of the extender."""
+def _passed_and_failed(answer: bytes) -> tuple[list[str], frozenset[str]]:
     try:
         read = _members(answer)
         if read.get("error"):
@@ -80,22 +108,7 @@ def filter_result(answer: bytes) -> FilterResult:
             raise TypeError("NodeNames is no list of strings")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise HopelessAnswerError(f"no ExtenderFilterResult: {error!r}") from error
-    return FilterResult(passed, failed)
-
-
-def fitting(answer: bytes, names: Sequence[str]) -> list[str]:
-    """The nodes that passed a filter. Raises WrongAnswerError."""
-    passed, failed = filter_result(answer)
-    asked = set(names)
-    if len(set(passed)) != len(passed) or not asked.issuperset(passed):
-        raise HopelessAnswerError("names nodes twice, or nodes that it was not asked about")
-    if not failed <= asked:
-        raise WrongAnswerError("FailedNodes names nodes that it was not asked about")
-    if not failed.isdisjoint(passed):
-        raise WrongAnswerError("names a node as fitting and as failed")
-    if len(passed) + len(failed) != len(names):
-        raise WrongAnswerError(f"names {len(passed)} and {len(failed)} nodes of {len(names)}")
-    return passed
+    return passed, failed
 
 
 def highest(answer: bytes, names: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """From times to figures: percentiles, ratios, whether the targets of the project are met; and all of it as text. Pure.
 
-A run is one mapping, which is also the JSON file: ``filter`` and ``bind`` have a row for each server, ``sync`` one for each start,
-and ``device_list`` are the figures of the device plugin.
+A run is one mapping, which is also the JSON file: ``filter`` has a row for each server, ``sync`` one for each start, and
+``device_list`` are the figures of the device plugin.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from load.load_reports import Promise, number, table, warning
+from load.load_reports import Promise, number, table, warning, with_ratio
 
 Row = Mapping[str, Any]
 
-EXTENDER, EXTENDER_TLS = "extender", "extender, TLS"
+EXTENDER: Final = "extender"
 NOTHING: Final = "C, does nothing"
-_CELL: Final = ("server", "nodes", "names", "fit", "events/s", "pause ms")
+_CELL: Final = ("nodes", "names", "fit", "events")
 # With fewer times than this the 999th of a thousand is an accident.
 _FEWEST_FOR_P999: Final = 1000
 # Questions of one round, which the servers are asked in turn.
@@ -61,14 +61,7 @@ def ratio(row: Row | None, floor: Row | None, key: str) -> float | None:
 
 def cell_of(row: Row) -> dict[str, Any]:
     """Which cell a filter's row belongs to: in the same one, servers were asked in turn."""
-    return {key: row[key] for key in ("nodes", "names", "fit", "events", "with_tls", "pause_ms")}
-
-
-def as_scheduler_asks(rows: Iterable[Row]) -> list[Row]:
-    """Those with work between the questions; what was asked without beside them is there to be compared with."""
-    rows = list(rows)
-    pause = max((row["pause_ms"] for row in rows), default=0)
-    return [row for row in rows if row["pause_ms"] == pause]
+    return {key: row[key] for key in _CELL}
 
 
 def over_nothing(rows: Sequence[Row], row: Row | None, key: str) -> float | None:
@@ -85,11 +78,12 @@ def over_nothing(rows: Sequence[Row], row: Row | None, key: str) -> float | None
 
 def targets(run: Mapping[str, Any]) -> list[Promise]:
     """Each promise of the project with what this run found."""
-    rows = as_scheduler_asks(run["filter"])
-    quiet = {"nodes": 5000, "fit": "half", "events": 0, "with_tls": False, "server": EXTENDER}
-    few, all_names = find(rows, names=500, **quiet), find(rows, names=5000, **quiet)
-    busy = next((row for row in rows if row["events"] and few and _is_same_but_events(row, few)), None)
-    sync = find(run["sync"], nodes=5000, pods=50_000, server=EXTENDER) or {}
+    rows = run["filter"]
+    few, all_names, busy = (
+        find(rows, nodes=5000, names=names, fit="half", events=events, server=EXTENDER)
+        for names, events in ((500, 0.0), (5000, 0.0), (500, 500.0))
+    )
+    sync = find(run["sync"], nodes=5000) or {}
     plugin = run["device_list"]
     over = "x do-nothing C"
     return [
@@ -97,7 +91,7 @@ def targets(run: Mapping[str, Any]) -> list[Promise]:
         Promise("500 names of 5,000 nodes, half fit, quiet: p99", 3, over_nothing(rows, few, "p99"), over),
         Promise("5,000 names, half fit, quiet: p50", 12, over_nothing(rows, all_names, "p50"), over),
         Promise("500 names of 5,000 nodes, half fit, with events: p99", 2, ratio(busy, few, "p99"), "x quiet"),
-        Promise("first sync of 50,000 pods on 5,000 nodes", 10, sync.get("seconds"), "s"),
+        Promise("first sync of 5,000 nodes and their 48,372 pods", 10, sync.get("seconds"), "s"),
         Promise("memory after it", 250, sync.get("rss_mib"), "MiB"),
         Promise("most memory during it", 250, sync.get("peak_mib"), "MiB"),
         Promise("first list of a device plugin with 72,816 ids", 0.5, plugin.get("first_seconds"), "s"),
@@ -106,50 +100,10 @@ def targets(run: Mapping[str, Any]) -> list[Promise]:
     ]
 
 
-def _is_same_but_events(busy: Row, quiet: Row) -> bool:
-    return busy["server"] == quiet["server"] and cell_of(busy) | {"events": quiet["events"]} == cell_of(quiet)
-
-
 def text(run: Mapping[str, Any]) -> str:
     """All of it."""
-    parts = (
-        warning(run["machine"]),
-        _ratios(run),
-        _targets(run),
-        _filters(run),
-        _binds(run),
-        _syncs(run),
-        _device_list(run),
-        _left_out(run),
-    )
+    parts = (warning(run["machine"]), _targets(run), _filters(run), _syncs(run), _device_list(run), _left_out(run))
     return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
-
-
-def _ratios(run: Mapping[str, Any]) -> Iterator[str]:
-    rows, binds = run["filter"], run["bind"]
-    if not any(row["server"] == NOTHING for row in rows):
-        return
-    yield "/filter over a C server that does nothing, asked in turn (ratios)"
-    yield from table(
-        (*_CELL, "p50", "p99", "p99.9"),
-        [
-            (*_cell(row), *(number(over_nothing(rows, row, key), 2) for key in ("p50", "p99", "p999")))
-            for row in rows
-            if row["server"] != NOTHING
-        ],
-    )
-    if binds:
-        yield ""
-        yield "binds over the same server (ratio of binds a second)"
-        floors = {row["concurrency"]: find(binds, concurrency=row["concurrency"], server=NOTHING) for row in binds}
-        yield from table(
-            ("server", "at once", "ratio"),
-            [
-                (row["server"], row["concurrency"], number(ratio(row, floors[row["concurrency"]], "per_second"), 3))
-                for row in binds
-                if row["server"] != NOTHING
-            ],
-        )
 
 
 def _targets(run: Mapping[str, Any]) -> Iterator[str]:
@@ -158,18 +112,22 @@ def _targets(run: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _filters(run: Mapping[str, Any]) -> Iterator[str]:
-    yield "/filter, microseconds at concurrency 1; cpu is the server's own, of all threads"
-    cuts = ("p50", "p99", "p999", "cpu_microseconds", "answer_bytes")
-    rows = [(*_cell(row), *(number(row[key]) for key in cuts)) for row in run["filter"]]
-    yield from table((*_CELL, "p50", "p99", "p99.9", "cpu", "bytes"), rows)
-
-
-def _binds(run: Mapping[str, Any]) -> Iterator[str]:
-    if run["bind"]:
-        yield "binds; latency in microseconds"
-        cuts = ("concurrency", "per_second", "p50", "p99")
-        rows = [(row["server"], *(number(row[key]) for key in cuts)) for row in run["bind"]]
-        yield from table(("server", "at once", "binds/s", "p50", "p99"), rows)
+    yield (
+        "/filter, one question after the other, microseconds; in brackets over a C server that does nothing, asked in turn; "
+        "cpu is the server's own, of all threads"
+    )
+    rows = run["filter"]
+    lines = [
+        (
+            row["server"],
+            *(one if isinstance(one, str) else f"{one:g}" for one in cell_of(row).values()),
+            *(with_ratio(row[cut], over_nothing(rows, row, cut)) for cut in ("p50", "p99", "p999")),
+            number(row["cpu_microseconds"]),
+            number(row["answer_bytes"]),
+        )
+        for row in rows
+    ]
+    yield from table(("server", *_CELL, "p50", "p99", "p99.9", "cpu", "bytes"), lines)
 
 
 def _syncs(run: Mapping[str, Any]) -> Iterator[str]:
@@ -194,8 +152,3 @@ def _left_out(run: Mapping[str, Any]) -> Iterator[str]:
     if run["left_out"]:
         yield "left out"
         yield from (f"  {reason}" for reason in run["left_out"])
-
-
-def _cell(row: Row) -> tuple[str, ...]:
-    numbers = (row["server"], row["nodes"], row["names"], row["fit"], row["events"], row["pause_ms"])
-    return tuple(one if isinstance(one, str) else f"{one:g}" for one in numbers)

@@ -22,9 +22,9 @@ from clusters.processes.tied import tied
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target
 from fake_nvml.native.compiler import Compiler, CompilerError, find_compiler
-from load.bench.bench_figures import EXTENDER, EXTENDER_TLS, NOTHING
-from load.bench.bench_questions import TlsFiles
+from load.bench.bench_figures import EXTENDER, NOTHING
 from load.load_commands import CannotMeasureError
+from load.questions import TlsFiles
 from load.readings import cpu_seconds, mib
 
 # How long the first sync of the largest world may take, in seconds: against hangs only.
@@ -104,10 +104,9 @@ class Bed:
         return program
 
 
-async def start_simulated(bed: Bed, port: int, flags: Mapping[str, object]) -> Program:
+async def start_simulated(bed: Bed, port: int, cluster: Path) -> Program:
     """The simulated API server, and a kubeconfig for it in the bed's folder. Raises ClusterError."""
-    words = [f"--{name}={value}" for name, value in flags.items()]
-    argv = [sys.executable, "-m", "load.simulated.api_server", "--port", str(port), *words]
+    argv = [sys.executable, "-m", "load.simulated.api_server", "--port", str(port), "--cluster", str(cluster)]
     url = f"http://127.0.0.1:{port}"
     program = await bed.start("simulated API server", argv, lambda: answers(f"{url}/simulated"))
     (bed.folder / "kubeconfig").write_text(_KUBECONFIG.format(url=url))
@@ -156,11 +155,11 @@ async def start_extender(
         tls = TlsFiles(str(authority.ca), str(client.certificate), str(client.key))
     argv, own = load_target("gpushare").extender.command(port=str(port), kubeconfig=str(bed.folder / "kubeconfig"))
     url = f"{'https' if with_tls else 'http'}://127.0.0.1:{port}"
-    name, begun = EXTENDER_TLS if with_tls else EXTENDER, time.monotonic()
-    program = await bed.start(name, [*argv, *flags], lambda: answers(f"{url}/healthz", tls), own)
+    begun = time.monotonic()
+    program = await bed.start(EXTENDER, [*argv, *flags], lambda: answers(f"{url}/healthz", tls), own)
     started = time.monotonic() - begun
     await _until_ready(program, lambda: answers(f"{url}/readyz", tls))
-    one = Server(name, url, program, tls, metrics_port)
+    one = Server(EXTENDER, url, program, tls, metrics_port)
     sync = {"start_seconds": started, "seconds": time.monotonic() - begun}
     return one, sync | {"rss_mib": one.mib("VmRSS"), "peak_mib": one.mib("VmHWM")}
 

@@ -1,40 +1,74 @@
-"""``python -m load.bench.client``: asks servers the same filter questions in turn, or has them bind pods.
+"""``python -m load.bench.client``: asks servers the same filter questions in turn.
 
 A process of its own that does nothing else; what to do comes as JSON on standard input, the microseconds go to
-standard output. kube-scheduler asks one question after the other, with work of its own between them, so this does; and it
-binds each pod in a routine of its own, so a bind does not wait for the one before it. All bytes are made before a clock runs.
+standard output. kube-scheduler asks one question after the other, with work of its own between them, so this does. All bytes
+are made before a clock runs, and the client does as little as can be: made bytes out, whole answers in.
 """
 
 from __future__ import annotations
 
 import gc
 import random
-import selectors
+import re
+import socket
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from load.bench.bench_figures import ROUND
-from load.bench.bench_questions import (
-    PREFIX,
-    Answer,
-    Connection,
-    TlsFiles,
-    binding_body,
-    filter_bodies,
-    head,
-    wrong_with,
-)
-from load.load_commands import CannotMeasureError, apart
-from load.questions import WrongAnswerError, binding_arguments
-from load.simulated.simulated_world import NAMESPACE, node_name
+from load.load_commands import apart
+from load.questions import PREFIX, WrongAnswerError, arguments, fitting, pod_in_question
+from load.simulated.cluster_file import node_names, read
 
 # Questions before those that count: whatever a server does once is done, and each answer is read.
 _WARM_UP: Final = ROUND
-# The answer of a server that does nothing to an order to bind: as many bytes as an extender's `{"Error":""}`.
-_BOUND_BYTES: Final = len(b'{"Error":""}')
+_READ_SIZE: Final = 1 << 20
+_TIMEOUT_SECONDS: Final = 60.0
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+# The least and the most share of the nodes that may fit.
+_SHARES: Final = {"all": (0.9, 1.0), "half": (0.2, 0.8), "none": (0.0, 0.0)}
+
+
+class Answer(NamedTuple):
+    """The answer."""
+
+    status: int
+    body: bytes
+
+
+class Connection:
+    """To the server at a URL, kept. Raises OSError if there is none."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._socket = socket.create_connection((parts.hostname, parts.port or 80), timeout=_TIMEOUT_SECONDS)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, request: bytes) -> Answer:
+        """Send one request and wait for its answer. Raises ConnectionError if the server hangs up."""
+        self._socket.sendall(request)
+        data = bytearray()
+        while (answer := whole_answer(data)) is None:
+            piece = self._socket.recv(_READ_SIZE)
+            if not piece:
+                raise ConnectionError("the server closed the connection")
+            data += piece
+        return answer
+
+
+def whole_answer(data: bytes | bytearray) -> Answer | None:
+    """The answer in the bytes so far, or None while some are still to come. Raises ConnectionError for one without a length."""
+    end = data.find(b"\r\n\r\n") + 4
+    if end < 4:
+        return None
+    length = _LENGTH.search(data, 0, end)
+    if length is None:
+        raise ConnectionError(f"an answer without Content-Length: {bytes(data[:80])!r}")
+    return Answer(int(data[9:12]), bytes(data[end:])) if len(data) >= end + int(length[1]) else None
 
 
 @dataclass(slots=True)
@@ -49,23 +83,48 @@ class Asked:
     size: int = 0
 
     def request(self, body: bytes) -> bytes:
-        """The question as it goes over the wire."""
-        return head(f"/{self.size}" if self.does_nothing else f"{PREFIX}/filter", len(body)) + body
+        """The question as it goes over the wire, as Go's client writes it."""
+        path = f"/{self.size}" if self.does_nothing else f"{PREFIX}/filter"
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\nContent-Length: {len(body)}\r\n"
+            "Content-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
+        )
+        return head.encode() + body
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Each is about ``count`` of the names; ``fit`` is which part of these must hold a pod of so many ``units``."""
+
+    names: Sequence[str]
+    count: int
+    fit: str
+    units: int
+
+    def made(self, first: int, rng: random.Random) -> list[tuple[bytes, list[str]]]:
+        """One round of ``ExtenderArgs``, about the pods from ``first`` on, each with its names in a new order."""
+        asked = [rng.sample(self.names, self.count) for _ in range(ROUND)]
+        pods = (pod_in_question(f"asks-{first + number}", self.units) for number in range(ROUND))
+        return [(arguments(pod, names), names) for pod, names in zip(pods, asked, strict=True)]
+
+    def check(self, answer: bytes, names: Sequence[str]) -> None:
+        """Raises WrongAnswerError for an answer that makes no sense."""
+        passed = len(fitting(answer, names))
+        least, most = _SHARES[self.fit]
+        if not least <= passed / self.count <= most:
+            raise WrongAnswerError(f"{passed} of {self.count} nodes fit, and {self.fit} should")
 
 
 def ask(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """The times of each server; the first is an extender. Raises WrongAnswerError, OSError."""
-    servers = []
-    for one in plan["servers"]:
-        tls = TlsFiles(*one["tls"]) if one["tls"] else None
-        servers.append(Asked(one["name"], one["does_nothing"], Connection(one["url"], tls), []))
-    names = [node_name(number) for number in range(plan["nodes"])]
+    servers = [Asked(one["name"], one["does_nothing"], Connection(one["url"]), []) for one in plan["servers"]]
+    question = Question(node_names(read(Path(plan["cluster"]))), plan["names"], plan["fit"], plan["units"])
     rng = random.Random(f"questions {plan['seed']}")  # an order, no secret
-    warm_up(servers, filter_bodies(names, plan["names"], plan["fit"], 0, rng), plan["names"], plan["fit"])
+    warm_up(servers, question, rng)
     gc.disable()
     asked = 0
     while asked < plan["questions"]:
-        bodies = filter_bodies(names, plan["names"], plan["fit"], asked, rng)[: plan["questions"] - asked]
+        bodies = [body for body, _ in question.made(asked, rng)][: plan["questions"] - asked]
         ask_round(servers, bodies, plan["pause_ms"] / 1000)
         asked += len(bodies)
     return [
@@ -74,20 +133,21 @@ def ask(plan: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def warm_up(servers: list[Asked], bodies: list[bytes], count: int, fit: str) -> None:
+def warm_up(servers: list[Asked], question: Question, rng: random.Random) -> None:
     """Ask and read each answer; the server that does nothing answers as many bytes as the first one does."""
+    made = question.made(0, rng)
     for one in servers:
-        sizes = []
-        for body in bodies[:_WARM_UP]:
+        size = 0
+        for body, names in made:
             answer = one.connection.ask(one.request(body))
-            wrong = f"status {answer.status}" if answer.status != 200 else ""
-            wrong = wrong or ("" if one.does_nothing else wrong_with(answer.body, count, fit))
-            if wrong:
-                raise WrongAnswerError(f"{one.name}: {wrong}")
-            sizes.append(len(answer.body))
+            if answer.status != 200:
+                raise WrongAnswerError(f"{one.name}: status {answer.status}: {answer.body[:200]!r}")
+            if not one.does_nothing:
+                question.check(answer.body, names)
+            size += len(answer.body)
         if one is servers[0]:
             for other in servers:
-                other.size = sum(sizes) // len(sizes)
+                other.size = size // len(made)
 
 
 def ask_round(servers: list[Asked], bodies: list[bytes], pause: float) -> None:
@@ -108,60 +168,5 @@ def ask_round(servers: list[Asked], bodies: list[bytes], pause: float) -> None:
                 raise WrongAnswerError(f"{server.name}: status {answer.status}: {answer.body[:200]!r}")
 
 
-def bind(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """How long all binds of each server took, and each one. Raises CannotMeasureError, OSError."""
-    gc.disable()
-    return [bind_all(one["kind"], one["url"], one["orders"], plan["concurrency"]) for one in plan["servers"]]
-
-
-def bind_request(kind: str, name: str, node: str) -> bytes:
-    """One bind as the server of this kind is asked for it: ``extender``, ``api_server`` or ``nothing``."""
-    body = binding_body(name, node) if kind == "api_server" else binding_arguments(name, node)
-    paths = {
-        "extender": f"{PREFIX}/bind",
-        "api_server": f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/binding",
-        "nothing": f"/{_BOUND_BYTES}",
-    }
-    return head(paths[kind], len(body)) + body
-
-
-def bind_all(kind: str, url: str, orders: Sequence[tuple[str, str]], concurrency: int) -> dict[str, Any]:
-    """Bind each pod to its node, at most this many together, each on a connection that is kept. Raises as ``bind``."""
-    requests = [bind_request(kind, name, node) for name, node in orders]
-    times: list[float] = []
-    begun: dict[Connection, float] = {}
-    left = iter(requests)
-    clock = time.perf_counter
-    with selectors.DefaultSelector() as selector:
-        connections = [Connection(url) for _ in range(min(concurrency, len(requests)))]
-        for connection in connections:
-            selector.register(connection.socket, selectors.EVENT_READ, connection)
-        start = clock()
-        for connection, first in zip(connections, left, strict=False):
-            begun[connection] = clock()
-            connection.socket.sendall(first)
-        while begun:
-            ready = selector.select(timeout=60)
-            if not ready:
-                raise CannotMeasureError("no answer in a minute")
-            for key, _ in ready:
-                connection = key.data
-                answer = connection.receive()
-                if answer is None:
-                    continue
-                _check(answer)
-                times.append(round((clock() - begun.pop(connection)) * 1e6, 1))
-                following = next(left, None)
-                if following is not None:
-                    begun[connection] = clock()
-                    connection.socket.sendall(following)
-        return {"seconds": clock() - start, "microseconds": times}
-
-
-def _check(answer: Answer) -> None:
-    if answer.status not in (200, 201) or (b'"Error":"' in answer.body and b'"Error":""' not in answer.body):
-        raise CannotMeasureError(f"a bind was answered {answer.status}: {answer.body[:300]!r}")
-
-
 if __name__ == "__main__":
-    sys.exit(apart("bench client", lambda plan: bind(plan) if "concurrency" in plan else ask(plan)))
+    sys.exit(apart("bench client", ask))

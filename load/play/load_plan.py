@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from load.bench.bench_questions import TlsFiles
+from load.questions import TlsFiles
 
 # Where Locust's processes find the plan.
 VARIABLE: Final = "GPUSHARE_LOAD_PLAN"
@@ -45,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     ``floor`` is the URL of a server that does nothing, which is asked the same questions; "" if there is none.
     ``weights``, of each second, are those of the shape ``trace``. ``window`` is how many nodes an extender sees of each question.
-    Each pod asks for ``units``; 0: by the cluster. The other numbers are how many users there are of each kind.
+    The other numbers are how many users there are of each kind.
     """
 
     cluster: str
@@ -58,7 +58,6 @@ class Plan(msgspec.Struct, frozen=True):
     floor: str = ""
     shape: str = "steady"
     weights: tuple[float, ...] = ()
-    units: int = 0
     schedulers: int = 1
     inspectors: int = 0
     what_if: int = 0

@@ -319,7 +319,7 @@ class PodStream(LoadTestShape):  # type: ignore[misc]  # Locust is not typed
         return _USERS, _USERS
 
     def _tell(self, rate: float, at_once: int) -> None:
-        told = {"rate": rate, "at_once": at_once, "units": PLAN.units}
+        told = {"rate": rate, "at_once": at_once}
         requests.post(f"{PLAN.api}/simulated/arrivals", json=told, timeout=_TIMEOUT_SECONDS)
 
 

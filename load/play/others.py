@@ -19,11 +19,10 @@ from clusters.api.readiness import is_up
 from clusters.api.waiting import NotReachedError, eventually
 from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
-from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import Bed, answers
 from load.load_commands import CannotMeasureError
 from load.play.load_plan import VERBS, Asked
-from load.questions import HopelessAnswerError, WrongAnswerError, arguments, fitting, highest, pod_in_question
+from load.questions import PREFIX, HopelessAnswerError, WrongAnswerError, arguments, fitting, highest, pod_in_question
 from load.simulated.cluster_file import node_names, read
 
 # How ours of another commit is named in records and bounds.

@@ -20,7 +20,6 @@ from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
 from clusters.processes.tied import tied
-from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import (
     Bed,
     Server,
@@ -36,6 +35,7 @@ from load.play import load_plan as plans
 from load.play import results
 from load.play.load_plan import Asked, Plan
 from load.play.others import Foreign, start_others
+from load.questions import PREFIX
 from load.readings import samples as samples_of
 from load.simulated.cluster_file import read
 
@@ -122,7 +122,7 @@ async def _run(order: Order, scratch: Path, folder: Path, progress: Progress) ->
             _check_free(wanted)
         port, cluster = order.api_port or free_port(), order.plan.cluster
         progress.line("simulated API server")
-        await start_simulated(bed, port, {"cluster": cluster})
+        await start_simulated(bed, port, Path(cluster))
         floor = await start_in_c(bed)
         progress.line("extender: first sync")
         audits = ["--audit-interval", f"{order.audit_seconds}s"] if order.audit_seconds else []

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 
 from load.bench.bench_figures import percentile
-from load.load_reports import Promise, number, table, warning
+from load.load_reports import Promise, number, table, warning, with_ratio
 
 # Extenders that a bound applies to, beside names.
 ALL: Final = "all"
@@ -241,7 +241,7 @@ def _rows(run: Mapping[str, Any]) -> Iterator[str]:
         (
             row["verb"] if row["extender"] == "gpushare" else f"{row['verb']}, {row['extender']}",
             *(row[key] for key in ("count", "failures", "refused")),
-            *(_with_ratio(row, cut) for cut in ("p50", "p95", "p99")),
+            *(with_ratio(row[cut], row.get(f"{cut}_over_floor"), 2) for cut in ("p50", "p95", "p99")),
             number(row["p999"], 2),
             number(row["max"], 2),
             number(row["bytes"]),
@@ -249,11 +249,6 @@ def _rows(run: Mapping[str, Any]) -> Iterator[str]:
         for row in run["rows"]
     )
     yield from table(("", "count", "failed", "refused", "p50", "p95", "p99", "p99.9", "max", "bytes"), rows)
-
-
-def _with_ratio(row: Mapping[str, Any], cut: str) -> str:
-    over = row.get(f"{cut}_over_floor")
-    return number(row[cut], 2) + (f" ({over:.2f})" if row[cut] is not None and over is not None else "")
 
 
 def _outcome(run: Mapping[str, Any]) -> Iterator[str]:

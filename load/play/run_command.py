@@ -12,24 +12,21 @@ from typing import Any, Final
 
 from clusters.embedded.scheduling.window import feasible_nodes_to_find
 from gpushare import wire
-from load.bench.bench_questions import PREFIX
 from load.load_commands import CLUSTERS, add_output, count, port, read_data, seed
-from load.load_reports import write
-from load.play import curves, results, soak, soak_on_control_plane
+from load.load_reports import Promise, write
+from load.play import curves, results, soak
 from load.play.load_plan import CURVES, SHAPES, SOAK, TRACE, VERBS, Plan, weights_of
 from load.play.others import BASELINE, Foreign, is_url
 from load.play.play_running import OF_ORDER, OF_PLAN, OURS, Order, measure
+from load.questions import PREFIX
 from load.replay.trace import SAMPLE, creation_times
 from load.simulated.cluster_file import read
 
 _BOUNDS: Final = Path(__file__).parents[1] / "bounds.yaml"
 _CARDS_SHOWN: Final = 10
-_SIMULATED, _CONTROLPLANE = "simulated", "controlplane"
 # Seconds, pods a second, and watch events a second beside, of shapes that have their own.
 _USUAL: Final = (60, 20, 100)
 _DEFAULTS: Final = {CURVES: (20, 40, 100), SOAK: (1800, 40, 200)}
-# Two cores are full with what real programs do for 40.
-_RATE_ON_CONTROLPLANE: Final = 20
 _EPILOG: Final = """The API server is simulated, the extender and every question are real; all is on loopback. Exit codes: 0
 measured, and the bounds are kept; 1 it could not be measured; 2 wrong flags; 99 a bound, or what curves or soak judge, is broken
 by any extender of the run, or a card was over-booked; 130 stopped. Quote ratios: absolute times are this machine's."""
@@ -86,11 +83,6 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     add("--workers", type=seed, default=0, metavar="N", help=about)
     about = "show Locust's pages at http://127.0.0.1:PORT meanwhile"
     add("--web-port", type=port, default=0, metavar="PORT", help=about)
-    about = (
-        "API server and scheduler of a soak; control plane (make control-plane builds it): both are real, and kwok says that pods "
-        f"run; pods come at {_RATE_ON_CONTROLPLANE} a second there (default: %(default)s)"
-    )
-    add("--provider", choices=(_SIMULATED, _CONTROLPLANE), default=_SIMULATED, help=about)
 
 
 def _add_extenders(parser: argparse.ArgumentParser) -> None:
@@ -154,35 +146,29 @@ def _run(flags: argparse.Namespace) -> int:
         flags.refuse("--against URL needs --api-port: the other extender must follow the API server of this run")
     if flags.baseline and flags.tls:
         flags.refuse("--baseline is asked over plain HTTP, so it cannot be compared over --tls")
-    if flags.provider == _CONTROLPLANE and flags.shape != SOAK:
-        flags.refuse("--provider controlplane is for --shape soak")
     if flags.shape == SOAK and (flags.against or flags.baseline):
         flags.refuse("--shape soak judges our extender alone, without --against and --baseline")
-    _set_defaults(flags)
+    seconds, rate, events = _DEFAULTS.get(flags.shape, _USUAL)
+    flags.seconds, flags.rate = flags.seconds or seconds, flags.rate or rate
+    flags.events = events if flags.events is None else flags.events
     folder: Path = flags.output
-    if flags.provider == _CONTROLPLANE:
-        found = soak_on_control_plane.measure(flags.cluster, flags.rate, flags.seconds, folder / SOAK)
-        return soak.finish(asyncio.run(found), folder / SOAK)
     if flags.shape == CURVES:
         return asyncio.run(curves.run(_order(flags), folder / CURVES))
     if flags.shape == SOAK:
-        return soak.finish(asyncio.run(measure(_order(flags), folder / SOAK)), folder / SOAK)
+        found = asyncio.run(measure(_order(flags), folder / SOAK))
+        # A short run has no slope of memory, which breaks nothing.
+        return _finish(found, soak.promises(found), folder / SOAK / "load.json", 1)
     bounds = read_data(flags.bounds, results.Bounds).bounds
     bounds = [one for one in bounds if one.over != BASELINE or flags.baseline]
     bounds = [one for one in bounds if not one.verb.startswith("ui") or flags.viewers]
-    return _finish(asyncio.run(measure(_order(flags), folder)), bounds, folder / "load.json")
+    found = asyncio.run(measure(_order(flags), folder))
+    # If there is no floor, nothing was found out about what needs it.
+    of_unknown = 99 if found["order"]["has_floor"] else 1
+    return _finish(found, results.judge(bounds, found["rows"], OURS), folder / "load.json", of_unknown)
 
 
-def _set_defaults(flags: argparse.Namespace) -> None:
-    seconds, rate, events = _DEFAULTS.get(flags.shape, _USUAL)
-    rate = _RATE_ON_CONTROLPLANE if flags.provider == _CONTROLPLANE else rate
-    flags.seconds, flags.rate = flags.seconds or seconds, flags.rate or rate
-    flags.events = events if flags.events is None else flags.events
-
-
-def _finish(found: dict[str, Any], bounds: Sequence[results.Bound], path: Path) -> int:
-    """Print and keep what was found; the exit code."""
-    verdicts = results.judge(bounds, found["rows"], OURS)
+def _finish(found: dict[str, Any], verdicts: Sequence[Promise], path: Path, of_unknown: int) -> int:
+    """Print and keep what was found; the exit code, which is ``of_unknown`` if a promise was not measured."""
     outcome = found["outcome"]
     # Extenders beside each other may over-book a card before they see each other's bindings; that is no fault of theirs.
     several = len({row["extender"] for row in found["rows"]}) > 1
@@ -197,12 +183,9 @@ def _finish(found: dict[str, Any], bounds: Sequence[results.Bound], path: Path) 
     if not found["order"]["has_floor"]:
         print("the server that does nothing is not there (no cc, gcc or clang), so nothing is said over it")
     print(f"\nwrote {path}")
-    if over_booked or broken:
+    if over_booked or broken or any(one.is_kept is False for one in verdicts):
         return 99
-    if all(one.is_kept for one in verdicts):
-        return 0
-    # Where all that breaks is what needs the floor, and there is none, nothing was found out.
-    return 99 if found["order"]["has_floor"] or any(one.is_kept is False for one in verdicts) else 1
+    return 0 if all(one.is_kept for one in verdicts) else of_unknown
 
 
 def _over_booked(count: int, cards: Sequence[str], without_card: int) -> str:

@@ -1,14 +1,13 @@
-"""The shape ``soak``: pods come and go for long; memory, drift of the book and over-booked cards are what is judged."""
+"""The shape ``soak``: pods come and go for long; memory, drift of the book and failures are what is judged."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from gpushare.extender.core.book import ENDED_REMEMBERED
-from load.load_reports import Promise, write
+from load.load_reports import Promise
 
 # Between two audits of the book. Oftener than every ten seconds the extender refuses.
 AUDIT_SECONDS: Final = 30
@@ -19,41 +18,24 @@ MOST_GROWTH: Final = 0.05
 _SHORTEST: Final = 600.0
 # Until the extender has met all sizes of pods this part of the run counts for no slope, or more: see ``warm_up``.
 _WARM_UP: Final = 0.25
-# Promises that only a run with the real scheduler counts.
-_SEEN_ON_A_REAL_ONE: Final = {
-    "without_a_card": "pods that were bound without a card",
-    "waiting": "pods that still waited at the end",
-}
-
-
-def finish(run: dict[str, Any], folder: Path) -> int:
-    """Print and keep what was found; the exit code: 1 if something was not measured, as memory in a run of minutes."""
-    found = promises(run)
-    broken = run.get("broken_promises", [])
-    run["verdicts"] = [{"text": one.text(), "kept": bool(one.is_kept)} for one in found]
-    run["verdicts"] += [{"text": text, "kept": False} for text in broken]
-    path = folder / "load.json"
-    write(path, run)
-    print("\n".join([text(run), *(one["text"] for one in run["verdicts"]), "", f"wrote {path}"]))
-    if broken or any(one.is_kept is False for one in found):
-        return 99
-    return 0 if all(one.is_kept for one in found) else 1
 
 
 def promises(run: Mapping[str, Any]) -> list[Promise]:
-    """A promise, with the figure that was found."""
-    counts, samples = run["outcome"]["counts"], run["outcome"]["samples"]
-    slope = growth(samples, warm_up(run))
+    """Each promise with the figure that was found; that no card is over-booked is judged of every run."""
+    samples = run["outcome"]["samples"]
+    since = warm_up(run)
+    slope = growth(samples, since)
     failed = [one["failed_audits"] for one in samples if "failed_audits" in one]
-    drifts = [one["drift_units"] for one in samples if one.get("audits")]
-    found = [
-        Promise("memory grows, parts of it an hour", MOST_GROWTH, None if slope is None else round(slope, 4)),
-        Promise("units that an audit found booked otherwise than the API says", 0, max(drifts, default=None)),
+    audits = [one for one in samples if one.get("audits")]
+    drift = max((one["drift_units"] for one in audits), default=None)
+    found = f"units that one of {max((one['audits'] for one in audits), default=0):.0f} audits found booked otherwise"
+    memory = f"memory from {since:.0f} s on, when tables are full, grows an hour by this part of it"
+    return [
+        Promise(memory, MOST_GROWTH, None if slope is None else round(slope, 4)),
+        Promise(f"{found} than the API says", 0, drift),
         Promise("audits that failed", 0, max(failed, default=None)),
-        Promise("cards that the API showed over-booked", 0, counts["over_booked"]),
         Promise("questions that failed", 0, sum(row["failures"] for row in run["rows"])),
     ]
-    return found + [Promise(what, 0, counts[name]) for name, what in _SEEN_ON_A_REAL_ONE.items() if name in counts]
 
 
 def warm_up(run: Mapping[str, Any]) -> float:
@@ -78,26 +60,3 @@ def growth(samples: Sequence[Mapping[str, float]], since: float) -> float | None
     slope: float = statistics.linear_regression(hours, memory).slope
     mean: float = statistics.mean(memory)
     return slope / mean
-
-
-def text(run: Mapping[str, Any]) -> str:
-    """The events, in a few lines."""
-    outcome, samples = run["outcome"], run["outcome"]["samples"]
-    counts, memory, order = outcome["counts"], [one["rss_mib"] for one in samples], run["order"]
-    audits = max((one.get("audits", 0.0) for one in samples), default=0.0)
-    lines = [
-        f"{run['cluster']['nodes']} nodes of {run['cluster']['file']}, {order['rate']} pods/s for {order['seconds']} s: "
-        f"{counts['created']} pods came, {counts['binds']} were bound, {counts['ended']} ended; {audits:.0f} audits",
-    ]
-    if memory:
-        most = max(memory)
-        lines.append(
-            f"the extender had {memory[0]:.1f} MiB at first, {memory[-1]:.1f} at the end, {most:.1f} at most; judged"
-        )
-        lines[-1] += f" from {warm_up(run):.0f} s on: by then it has forgotten as many pods as it has come to know"
-    lines += [
-        f"{row['verb']}: {row['count']}, p50 {row['p50']:.2f} ms, p99 {row['p99']:.2f} ms"
-        for row in run["rows"]
-        if row["extender"] == "gpushare" and row["p50"] is not None
-    ]
-    return "\n".join(lines)

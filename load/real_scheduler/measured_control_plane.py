@@ -19,9 +19,9 @@ from clusters.controlplane.real_control_plane import API_SERVER, SCHEDULER
 from clusters.processes.progress import Progress
 from clusters.targets import SCHEDULER_CONFIG
 from load.bench.bench_figures import EXTENDER
-from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import Bed, Server, start_extender, start_in_c
 from load.load_commands import CannotMeasureError
+from load.questions import PREFIX
 from load.readings import cpu_seconds
 from load.real_scheduler.scheduler_figures import AGREES, WITHOUT, Spent, Turn, spent
 from load.simulated.on_control_plane import AT_ONCE, KwokCluster

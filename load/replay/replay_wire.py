@@ -30,9 +30,8 @@ from clusters.processes.progress import Progress
 from gpushare.manifests import Pod
 from gpushare.model.allocation import decode
 from gpushare.model.forecast import Forecast
-from load.bench.bench_questions import PREFIX
 from load.bench.bench_servers import Bed, start_extender
-from load.questions import WrongAnswerError, arguments, binding_arguments, fitting, highest, refusal
+from load.questions import PREFIX, WrongAnswerError, arguments, binding_arguments, fitting, highest, refusal
 from load.replay.extender_replay import Rooms, Step, arrivals, expected_of, replay
 from load.replay.trace import NAMESPACE, Trace, TracePod, node_object, pod_object
 

@@ -25,7 +25,7 @@ from load.load_commands import exit_code
 from load.simulated.cluster import NODES, PODS, REMEMBERED, Cluster, Event
 from load.simulated.cluster_file import build, read
 from load.simulated.simulated_objects import node_object
-from load.simulated.simulated_world import NAMESPACE, Pod, measured
+from load.simulated.simulated_world import NAMESPACE, Pod
 
 _INDEX: Final = re.compile(r"[0-9]{1,3}")
 _COUNTS: Final = ("events", "binds", "created", "ended", "over_booked", "over_booked_knowingly", "binds_without_card")
@@ -75,7 +75,6 @@ class Api:
         self._events = Pace()
         self._arrivals = Pace()
         self._come: asyncio.Queue[Pod] = asyncio.Queue()
-        self._units = 0
 
     def application(self) -> web.Application:
         """To serve."""
@@ -121,7 +120,7 @@ class Api:
         await response.prepare(request)
         oldest = cluster.events[0].version if len(cluster.events) == REMEMBERED else cluster.first_version
         if not oldest - 1 <= since <= cluster.version:
-            gone = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "another world"}
+            gone = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too long ago"}
             await response.write(json.dumps({"type": "ERROR", "object": gone}).encode() + b"\n")
             return response
         missed = [event.line for event in cluster.events if event.path == request.path and event.version > since]
@@ -164,9 +163,8 @@ class Api:
         return await self._counts(request)
 
     async def _set_arrivals(self, request: web.Request) -> web.Response:
-        """``{"rate": 20, "at_once": 1000, "units": 3}``: ``at_once`` pods come now, and then ``rate`` a second, of that size."""
+        """``{"rate": 20, "at_once": 1000}``: ``at_once`` pods come now, and then ``rate`` a second."""
         asked = await request.json()
-        self._units = int(asked.get("units", 0))
         await self._arrive(int(asked.get("at_once", 0)))
         self._arrivals.set(float(asked.get("rate", 0)))
         return await self._counts(request)
@@ -182,7 +180,7 @@ class Api:
 
     async def _arrive(self, count: int) -> None:
         for _ in range(count):
-            pod, event = self._cluster.arrive(self._units)
+            pod, event = self._cluster.arrive()
             await self._tell(event)
             self._come.put_nowait(pod)
 
@@ -233,20 +231,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Until it is killed; 1 if the cluster's file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m load.simulated.api_server", description=__doc__)
     parser.add_argument("--port", type=int, required=True, help="port on 127.0.0.1")
-    about = "a file of clusters/simulated/load, instead of the next three; some pod ends for each that is bound"
-    parser.add_argument("--cluster", type=Path, help=about)
-    parser.add_argument("--nodes", type=int, default=1000, help="nodes (default: %(default)s)")
-    parser.add_argument("--pods", type=int, default=10_000, help="pods that run (default: %(default)s)")
-    parser.add_argument("--binds", type=int, default=1000, help="pods that wait to be bound (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of the world (default: %(default)s)")
-    parser.add_argument("--first-version", type=int, default=1000, help="resourceVersion at the start")
+    parser.add_argument("--cluster", type=Path, required=True, help="a file as those of clusters/simulated/load")
     flags = parser.parse_args(argv)
     return exit_code("simulated API server", lambda: asyncio.run(_serve(flags)))
 
 
 async def _serve(flags: argparse.Namespace) -> int:
-    world = build(read(flags.cluster)) if flags.cluster else measured(flags.nodes, flags.pods, flags.seed, flags.binds)
-    api = Api(Cluster(world, flags.seed, flags.first_version, is_steady=flags.cluster is not None))
+    world = build(read(flags.cluster))
+    api = Api(Cluster(world))
     runner = web.AppRunner(api.application(), access_log=None, handle_signals=False)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", flags.port).start()

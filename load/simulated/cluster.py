@@ -45,10 +45,10 @@ class Collection:
 class Cluster:
     """The world and what has happened to it since; ``first_version`` is that of its lists before anything has.
 
-    Where it ``is_steady`` a pod ends for each that is bound, so that as many run at the end of a load as at its beginning.
+    A pod ends for each that is bound, so that as many run at the end of a load as at its beginning.
     """
 
-    def __init__(self, world: World, seed: int, first_version: int, *, is_steady: bool = False) -> None:
+    def __init__(self, world: World, first_version: int = 1000) -> None:
         self.nodes = world.nodes
         self.first_version = self.version = first_version
         self.counts: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Cluster:
         self._cards = Cards(world.nodes)
         for pod in world.running:
             self._cards.use(pod, pod.units)
-        self._waiting = {pod.name: pod for pod in world.waiting}
+        self._waiting: dict[str, Pod] = {}
         # The objects of pods that have waited, so that they can be asked for.
         self._bound: dict[str, Pod] = {}
         # The node of each pod that was bound, by the pod's name.
@@ -66,8 +66,7 @@ class Cluster:
         self._recent: deque[tuple[tuple[str, int | None], int]] = deque(maxlen=_UNSEEN_BINDS)
         # Units booked on cards that were over-booked, and units of the card; of some of them. None: all cards of the node.
         self.over_booked_cards: dict[tuple[str, int | None], tuple[int, int]] = {}
-        self._is_steady = is_steady
-        self._rng = random.Random(seed)  # an order, no secret
+        self._rng = random.Random(1)  # an order, no secret
         self._lists: dict[tuple[str, int], Collection] = {}
 
     @property
@@ -98,16 +97,16 @@ class Cluster:
         found = self._waiting.get(name) or self._bound.get(name)
         return pod_object(found, self.version) if found else None
 
-    def arrive(self, size: int = 0) -> tuple[Pod, Event]:
-        """A pod comes, and waits: of this size, or of one of those that pods of this world have."""
+    def arrive(self) -> tuple[Pod, Event]:
+        """A pod comes, and waits: of one of the sizes that pods of this world have."""
         self.counts["created"] += 1
-        units = size or self._rng.choices(self._sizes, self._weights)[0]
+        units = self._rng.choices(self._sizes, self._weights)[0]
         pod = Pod(f"comes-{self.counts['created']:07}", units)
         self._waiting[pod.name] = pod
         return pod, self._event("ADDED", PODS, pod_object(pod, self.version + 1))
 
     def bind(self, name: str, node: str, card: int | None) -> list[Event]:
-        """A pod gets its node, and if the cluster is steady another ends; nothing for one that does not wait.
+        """A pod gets its node, and another ends; nothing for one that does not wait.
 
         Without a card only the sum of the node's cards can be judged.
         """
@@ -122,9 +121,8 @@ class Cluster:
         self._cards.use(bound, bound.units)
         self._judge(bound)
         told = [self._event("MODIFIED", PODS, pod_object(bound, self.version + 1))]
-        if self._is_steady:
-            # Before it runs itself, so that it does not end immediately.
-            told += self._end_one()
+        # Before it runs itself, so that it does not end immediately.
+        told += self._end_one()
         self._running.append(bound)
         return told
 

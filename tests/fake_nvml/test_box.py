@@ -9,24 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_nvml.box import MAX_CARDS, Box, box_names
+from fake_nvml.box import MAX_CARDS, Box
 from fake_nvml.card_models import catalogue, model
 from fake_nvml.core.box_cards import CardModel
 from fake_nvml.core.card_changes import made_serial, made_uuid
 from fake_nvml.core.drivers import branch, complete, cuda_version
-from fake_nvml.eras import ERAS, era_of, has_symbol, symbols
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MODELS = sorted(catalogue().values(), key=lambda card: card.id)
 TESLA, GEFORCE, NVIDIA = 2, 5, 14
-
-
-@pytest.mark.parametrize("name", box_names())
-def test_every_box_loads_under_its_own_driver(name: str) -> None:
-    """Each card of a box is recorded, or one that its driver knows."""
-    box = Box.load(name, seed="node")
-    assert all(card.fields or card.model.name(box.driver) for card in box.cards)
 
 
 def test_a_box_has_its_cards_in_order() -> None:
@@ -69,7 +61,6 @@ def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
     ("content", "says"),
     [
         ("\udcff\udcfe\0", "cannot be read as YAML"),
-        ("[]", "keys driver and cards"),
         ('driver: "418.87"\ncards: []\ncolour: red', "keys driver and cards"),
         ("driver: 418.87\ncards: []", "quote it"),
         ('driver: "new"\ncards: []', "no driver version"),
@@ -77,7 +68,6 @@ def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
         ('driver: "418.87"\ncards: [t4]', r"cards\[0\]: 't4' is no card"),
         ('driver: "418.87"\ncards: [{model: t4, cuont: 2}]', r"cards\[0\]"),
         ('driver: "418.87"\ncards: [{model: t4}, {model: t4, count: -1}]', r"cards\[1\]: count"),
-        ('driver: "418.87"\ncards: [{model: t4, count: true}]', "whole numbers"),
         ('driver: "418.87"\ncards: [{model: t4, below_root: 0}]', "below_root is one from 1"),
         ('driver: "418.87"\ncards: [{model: t9}]', "no card 't9'"),
         ('driver: "418.87"\ncards: [{model: l4}]', "does not know the card l4"),
@@ -87,7 +77,6 @@ def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
             for refuses, says in (
                 ("{NOT_SUPPORTED: [nvmlDeviceGetMood]}", "no function 'nvmlDeviceGetMood'"),
                 ("{SAD: [nvmlDeviceGetName]}", "not a return code"),
-                ("{NOT_SUPPORTED: nvmlDeviceGetName}", "not a return code"),
                 ("[nvmlDeviceGetName]", "not a return code"),
             )
         ),
@@ -122,16 +111,7 @@ def test_a_box_says_what_its_cards_do_not_answer(tmp_path: Path) -> None:
         ("t4", "570.124.06", 15360, "Tesla T4", NVIDIA),
         ("gtx1080ti", "418.87.00", 11178, "GeForce GTX 1080 Ti", GEFORCE),
         ("gtx1080ti", "535.104.05", 11264, "NVIDIA GeForce GTX 1080 Ti", GEFORCE),
-        ("v100-sxm2-16gb", "418.87.00", 16160, "Tesla V100-SXM2-16GB", TESLA),
-        ("v100-sxm2-32gb", "535.104.05", 32768, "Tesla V100-SXM2-32GB", TESLA),
-        ("a10", "470.57.02", 22731, "NVIDIA A10", TESLA),
-        ("a100-sxm4-40gb", "460.32", 40536, "A100-SXM4-40GB", TESLA),
         ("a100-sxm4-80gb", "535.104.05", 81920, "NVIDIA A100-SXM4-80GB", NVIDIA),
-        ("l4", "535.104.05", 23034, "NVIDIA L4", NVIDIA),
-        ("l40s", "535.104.05", 46068, "NVIDIA L40S", NVIDIA),
-        ("h100-sxm5-80gb", "535.104.05", 81559, "NVIDIA H100 80GB HBM3", NVIDIA),
-        ("h200", "570.124.06", 143771, "NVIDIA H200", NVIDIA),
-        ("rtx4090", "550.54.15", 24564, "NVIDIA GeForce RTX 4090", GEFORCE),
     ],
 )
 def test_a_model_is_as_its_driver_shows_it(card: str, driver: str, mib: int, name: str, brand: int) -> None:
@@ -139,12 +119,11 @@ def test_a_model_is_as_its_driver_shows_it(card: str, driver: str, mib: int, nam
     assert (model(card).memory_mib(driver), model(card).name(driver), model(card).brand(driver)) == (mib, name, brand)
 
 
-@pytest.mark.parametrize("card", ["gtx1080ti", "v100-sxm2-16gb", "v100-pcie-32gb"])
-def test_pascal_and_volta_end_with_branch_580(card: str) -> None:
+def test_pascal_ends_with_branch_580() -> None:
     """A later driver does not list the card."""
-    assert model(card).name("580.65.06")
-    with pytest.raises(CatalogueError, match=f"does not know the card {card}; it needs one of 3.. to 580"):
-        model(card).name("590.48.01")
+    assert model("gtx1080ti").name("580.65.06")
+    with pytest.raises(CatalogueError, match=r"does not know the card gtx1080ti; it needs one of 3.. to 580"):
+        model("gtx1080ti").name("590.48.01")
 
 
 @pytest.mark.parametrize("card", MODELS, ids=lambda card: card.id)
@@ -181,18 +160,3 @@ def test_a_text_that_is_no_driver_is_refused(driver: str) -> None:
 def test_a_bare_branch_is_one_of_its_releases(driver: str, full: str, cuda: int) -> None:
     """A branch that is not known has the CUDA version of the one before it."""
     assert (complete(driver), cuda_version(full), branch(full)) == (full, cuda, int(full[:3]))
-
-
-@pytest.mark.parametrize("era", ERAS)
-def test_each_era_stands_between_the_lists_beside_it(era: int) -> None:
-    """An era has what both lists beside it have, and nothing that is in neither; the newest is the last list."""
-    lists = (390, 418, 450, 460, 470, 525, 535, 550)
-    older = symbols(max(read for read in lists if read <= era))
-    younger = symbols(min((read for read in lists if read >= era), default=ERAS[-1]))
-
-    assert older & younger <= symbols(era) <= older | younger
-    assert (era_of(era), era_of(era + 1), has_symbol("cuInit", era)) == (
-        era,
-        max(o for o in ERAS if o <= era + 1),
-        False,
-    )

@@ -29,13 +29,9 @@ def test_a_full_card_refuses_and_says_what_is_free(state_path: Path) -> None:
             state.add_process(card.uuid, 101, 68, "player")
 
         assert (state.cards()[0].used_mib, state.read().header.process_rows) == (14900, 1)
-
-
-def test_a_card_of_unknown_memory_has_room_for_any_amount(state_path: Path) -> None:
-    """The card shares the processor's memory."""
+    # A card that shares the processor's memory has room for any amount.
     with State.create(state_path, Box.load("gb10", seed="node")) as state:
         state.add_process(state.cards()[0].uuid, 100, 10_000_000, "player")
-
         assert (state.cards()[0].total_mib, state.cards()[0].used_mib) == (0, 10_000_000)
 
 
@@ -81,10 +77,8 @@ def test_memory_used_is_the_whole_with_the_processes(state: State) -> None:
     [
         ("colour", "red", "^no key 'colour'; there are memory-used, utilization, .*, recovery-action$"),
         ("utilization", "101", r"^utilization is a whole number from 0 to 100 \(percent of .*\), not '101'$"),
-        ("utilization", "-1", "whole number"),
         ("utilization", "\u0663", "whole number"),
         ("state", "unhealthy", "^state is healthy or lost, not 'unhealthy'$"),
-        ("state", "1", "healthy or lost, not '1'"),
         ("mig", "on", "^Tesla T4 has no mig$"),
         ("recovery-action", "8", "0 to 7"),
         *(("uuid", uuid, f"^{uuid!r} is no card's UUID; it begins with GPU-, then") for uuid in ("", "GPU-a b", "MIG-1")),
@@ -215,11 +209,6 @@ def test_an_xid_leaves_what_its_row_says(state: State, xid: int, corrected: int,
         (lambda state, uuid: state.add_process("\udcff", 1, 1, "player"), "no card"),
         (lambda state, uuid: state.remove_process("GPU-no", 1), "no card"),
         (lambda state, uuid: state.set_value("GPU-no", "utilization", "1"), "no card"),
-        (lambda state, uuid: state.lose("GPU-no"), "no card"),
-        (lambda state, uuid: state.repair("GPU-no"), "no card"),
-        (lambda state, uuid: state.remove_card("GPU-no"), "no card"),
-        (lambda state, uuid: state.set_value("GPU-no", "uuid", "GPU-new"), "no card"),
-        (lambda state, uuid: state.post_xid("", 31), "no card"),
         (lambda state, uuid: state.add_fault("nvmlInit", card="GPU-no", code=9), "no card"),
     ],
 )
@@ -279,7 +268,6 @@ def test_a_full_table_of_faults_takes_a_worn_row(state: State) -> None:
         ("nvmlDeviceGetNam", {"code": 9}, "^no function .* that cards answer; is it nvmlDeviceGetName( or nvml\\w+){1,2}\\?$"),
         ("nvmlFoo*", {"code": 9}, r"^no function 'nvmlFoo\*' that cards answer$"),
         ("Init", {"code": 9}, r"^'Init' is no function; write C's name, as nvmlDeviceGetMemoryInfo, or a beginning and \*$"),
-        ("nvml" + "x" * 59, {"code": 9}, "is no function"),
         ("nvmlErrorString", {"code": 9}, "^no function"),
         ("nvmlInit", {}, "^a fault needs a return code or a delay$"),
         ("nvmlInit", {"code": -1}, "^return codes are numbers from 1 on, not -1$"),
@@ -300,13 +288,9 @@ def test_a_fault_that_makes_no_sense_is_refused(state: State, function: str, mor
     ("text", "code"), [("15", 15), ("gpu-is-lost", 15), ("NVML_ERROR_UNKNOWN", 999), ("12345", 12345)]
 )
 def test_a_code_is_a_number_or_a_name(text: str, code: int) -> None:
-    """Names may be written as NVML, short, or with hyphens."""
+    """Names may be written as NVML, short, or with hyphens; the error for another text lists them, without that of success."""
     assert parse_code(text) == code
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "", "LOST", "1.5", "2147483648", "\u0663"])
-def test_a_text_that_is_no_code_is_refused_with_the_names(text: str) -> None:
-    """The error lists the names, without that of success."""
     names = "UNINITIALIZED, .*GPU_IS_LOST, .*UNKNOWN"
-    with pytest.raises(StateError, match=f"^no return code {text!r}; a number from 1 on, or one of {names}$"):
-        parse_code(text)
+    for wrong in ("0", "-1", "", "LOST", "1.5", "2147483648", "\u0663"):
+        with pytest.raises(StateError, match=f"^no return code {wrong!r}; a number from 1 on, or one of {names}$"):
+            parse_code(wrong)

@@ -7,22 +7,14 @@ from tests.mutants.accepted_survivors import Accepted, findings, load
 _TEXT = Accepted("A text.", "gpushare.model.*", lines=('x = "XXaXX"',), like=(r'Error\("XX',))
 
 
-def test_an_accepted_survivor_is_no_finding() -> None:
-    """By its whole line, or by a regular expression."""
+def test_findings_are_survivors_and_entries_without_each_other() -> None:
+    """A whole line, or a regular expression, accepts a survivor of its functions; only entries for the run's modules count."""
     survivors = [("gpushare.model.cards.add", 'x = "XXaXX"'), ("gpushare.model.cards.add", 'raise Error("XXnoXX")')]
     assert findings([_TEXT], survivors, ["gpushare.model"]) == []
-
-
-def test_an_unlisted_survivor_is_a_finding() -> None:
-    """A part of an accepted line, or an accepted line of another function, is not accepted."""
     others = [("gpushare.model.cards.add", 'x = "XXaXX" + b'), ("gpushare.extender.core.book.add", 'x = "XXaXX"')]
     assert [each.split("\n")[0] for each in findings([_TEXT], others, ["gpushare.extender"])] == [
         f"not killed: {function}" for function, _ in others
     ]
-
-
-def test_an_entry_without_survivor_is_a_finding() -> None:
-    """Only entries for the modules of the run count."""
     assert len(findings([_TEXT], [], ["gpushare.model"])) == 2
     assert findings([_TEXT], [], ["gpushare.extender"]) == []
 

@@ -16,14 +16,21 @@ from fake_nvml.eras import ERAS, symbols
 from fake_nvml.native import build
 from fake_nvml.native.build import LIBRARY, compile_libraries, ensure, library_folder, main, source_files
 from fake_nvml.native.compiler import CompilerError, find_compiler
-from tests.fake_nvml.native.test_real_libraries import exported
+from tests.fake_nvml.native.test_real_libraries import REAL, exported
 
 
 @pytest.mark.parametrize("era", ERAS)
 def test_each_era_exports_what_its_driver_had_and_nothing_else(built: Path, era: int) -> None:
-    """Our marker is the only addition, and a user can find its text in the library."""
-    library = built / str(era) / LIBRARY
+    """Our marker is the only addition, and a user can find its text in the library.
 
+    An era has what both real lists beside it have, and nothing that is in neither; the newest is the last list.
+    """
+    library = built / str(era) / LIBRARY
+    lists = [int(release.partition(".")[0]) for release in REAL]
+    older = symbols(max(read for read in lists if read <= era))
+    younger = symbols(min((read for read in lists if read >= era), default=ERAS[-1]))
+
+    assert older & younger <= symbols(era) <= older | younger
     assert exported(library) == symbols(era) | {MARKER}
     marker = (ctypes.c_char * len(MARKER_TEXT)).in_dll(ctypes.CDLL(str(library)), MARKER).value.decode()
     assert marker == MARKER_TEXT

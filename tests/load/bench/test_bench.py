@@ -1,9 +1,8 @@
-"""The bench from flags to file, as small as it can be, and its client. No time that it measures is judged."""
+"""The bench: its client, its figures, and one run, as small as it can be. No time that it measures is judged."""
 
 from __future__ import annotations
 
 import json
-import random
 import shutil
 import time
 from collections import defaultdict
@@ -11,125 +10,71 @@ from typing import Any
 
 import pytest
 
-from load.bench.__main__ import PODS_A_NODE, Cell, Plan, read
+from load.bench.__main__ import Cell, Plan, cells, plan_of
 from load.bench.__main__ import run as measure
-from load.bench.bench_questions import Answer, filter_bodies, whole_answer, wrong_with
-from load.bench.client import Asked, ask_round
+from load.bench.bench_figures import EXTENDER, NOTHING, over_nothing, percentile, ratio, summary, targets, text
+from load.bench.client import Answer, Asked, Question, ask_round, whole_answer
+from load.questions import WrongAnswerError
 
-FIGURES = {"p50", "p99", "p999", "mean", "count", "answer_bytes", "cpu_microseconds", "events_measured"}
 NAMES = [f"node-{number:05}" for number in range(20)]
 PAUSE = 0.02
 
 
 @pytest.mark.exhaustive("every server of the bench is started and asked")
 def test_the_smallest_run_writes_every_number(tmp_path, capsys) -> None:
-    """Every cell has a row for each server that was asked in turn, every concurrency one, every start one."""
-    plan = Plan((40,), questions=5, binds=8, pause_ms=1.0, quick=True, output=tmp_path, rest_seconds=1.0)
-    # The times of the device plugin are judged whatever the world is, and a busy machine may miss them.
+    """Every cell has a row for each server that was asked in turn, and the start and the device plugin have theirs."""
+    plan = Plan((100,), questions=5, pause_ms=1.0, quick=True, output=tmp_path, rest_seconds=1.0)
+    # The times of the device plugin are judged whatever the cluster is, and a busy machine may miss them.
     assert measure(plan) in (0, 99)
     run = json.loads((tmp_path / "bench.json").read_text())
-    floor = {"C, does nothing"} if any(map(shutil.which, ("cc", "gcc", "clang"))) else set()
-    cells = defaultdict(dict)
+    floor = {NOTHING} if any(map(shutil.which, ("cc", "gcc", "clang"))) else set()
+    found = defaultdict(dict)
     for row in run["filter"]:
-        cell = Cell(*(row[key] for key in ("nodes", "names", "fit", "events", "with_tls", "pause_ms")))
-        cells[cell][row["server"]] = row
-    assert set(cells) == {cell for tls in (False, True) for cell in plan.cells(40, with_tls=tls)}
-    assert {cell.fit for cell in cells} == {"all", "half", "none"}
-    for cell, rows in cells.items():
-        assert set(rows) == {"extender"} | floor | ({"extender, TLS"} if cell.with_tls else set())
-        assert all(row.keys() >= FIGURES and row["count"] == 5 and row["answer_bytes"] > 0 for row in rows.values())
-        # If all names come back the answers are of one length, which the server that does nothing knows.
-        assert cell.fit != "all" or len({row["answer_bytes"] for row in rows.values()}) == 1
+        found[Cell(*(row[key] for key in ("nodes", "names", "fit", "events")))][row["server"]] = row
+    assert set(found) == set(cells(100))
+    for cell, rows in found.items():
+        assert set(rows) == {EXTENDER} | floor
+        assert all(row["count"] == 5 and row["answer_bytes"] > 0 < row["p50"] for row in rows.values())
         assert all((row["events_measured"] > 0) == (cell.events > 0) for row in rows.values())
-    assert {(row["server"], row["concurrency"], row["count"]) for row in run["bind"]} == {
-        (server, concurrency, 8) for server in {"extender", "API server alone"} | floor for concurrency in (1, 8, 64)
-    }
-    assert {(row["nodes"], row["pods"], row["server"]) for row in run["sync"]} == {
-        (40, 400, "extender"),
-        (40, 400, "extender, TLS"),
-    }
+    assert [(row["nodes"], row["pods"]) for row in run["sync"]] == [(100, 1070)]
     listed = run["device_list"]
     assert listed["ids"] == 72_816
     assert min(listed["list_mib"], listed["rest_mib"], listed["first_seconds"]) > 0
-    assert len(run["targets"]) == 10
-    said = capsys.readouterr().out
-    assert "first sync" in said
-    assert "device list of 72816 ids" in said
+    assert "device list of 72816 ids" in capsys.readouterr().out
 
 
-def test_a_full_run_measures_everything_in_every_world() -> None:
-    """All, half and none fit; short and long questions, which of few nodes are the same; quiet and with events; plain and TLS."""
-    plan = read([])
-    assert plan.nodes == (1000, 5000, 15_000)
-    for nodes, questions in ((15_000, (500, 15_000)), (300, (300,))):
-        for tls in (False, True):
-            assert {(cell.names, cell.fit, cell.events) for cell in plan.cells(nodes, with_tls=tls)} == {
-                (names, fit, events) for names in questions for fit in ("all", "half", "none") for events in (0, 500)
-            }
-
-
-def test_a_quick_run_has_what_the_targets_need() -> None:
-    """A quick run asks what the targets judge, in a world with the 50,000 pods of the first sync; long questions less often."""
-    plan = read(["--quick"])
-    assert 5000 in plan.nodes
-    assert 5000 * PODS_A_NODE == 50_000
-    asked = {(cell.names, cell.fit, cell.events) for cell in plan.cells(5000, with_tls=False)}
-    assert {(500, "half", 0), (5000, "half", 0), (500, "half", 500)} <= asked
-    assert plan.cells(1000, with_tls=True) == []
-    over_tls = plan.cells(5000, with_tls=True)
-    assert [(cell.fit, plan.questions_of(cell)) for cell in over_tls] == [("half", 1000)] * 2 + [("half", 250)] * 2
-
-
-@pytest.mark.parametrize(
-    ("flags", "pauses"),
-    [(["--quick"], [1.0, 0.0]), (["--pause-ms", "2.5"], [2.5, 0.0]), (["--pause-ms", "0"], [0.0])],
-)
-def test_what_the_targets_judge_is_asked_without_a_pause_too(flags, pauses) -> None:
-    """A reader of a ratio sees what the pause does to it; with no pause there is nothing to compare."""
-    plan = read(flags)
-    cells = plan.cells(5000, with_tls=False)
-    judged = [cell for cell in cells if cell.fit == "half" and not cell.events]
-    for names in (500, 5000):
-        assert [cell.pause_ms for cell in judged if cell.names == names] == pauses
-    rest = [*(cell for cell in cells if cell not in judged), *plan.cells(5000, with_tls=True)]
-    assert {cell.pause_ms for cell in rest} == {plan.pause_ms}
-
-
-@pytest.mark.parametrize("pause", ["-1", "nan"])
-def test_flags_that_make_no_sense_end_with_2_and_the_reason(pause, capsys) -> None:
-    """Before anything is started."""
-    with pytest.raises(SystemExit) as ended:
-        read(["--pause-ms", pause])
-    assert ended.value.code == 2
+def test_a_quick_run_asks_all_that_the_targets_judge(capsys) -> None:
+    """All, half and none fit; short and long questions, which of few nodes are the same; quiet and with events."""
+    assert plan_of([]).nodes == (1000, 5000, 15_000)
+    assert 5000 in plan_of(["--quick"]).nodes
+    for nodes, questions in ((5000, (500, 5000)), (300, (300,))):
+        assert {(cell.names, cell.fit, cell.events) for cell in cells(nodes)} == {
+            (names, fit, events) for names in questions for fit in ("all", "half", "none") for events in (0, 500)
+        }
+    with pytest.raises(SystemExit, match="2"):
+        plan_of(["--pause-ms", "nan"])
     assert "not a number of milliseconds" in capsys.readouterr().err
 
 
-def test_each_question_has_different_names_in_its_own_order() -> None:
-    """No answer can be remembered by the bytes of the question."""
-    bodies = [json.loads(body) for body in filter_bodies(NAMES, 12, "half", 0, random.Random(1))]
-    assert all(len(set(body["NodeNames"])) == 12 for body in bodies)
-    assert len({tuple(body["NodeNames"]) for body in bodies}) == len(bodies) == 50
-    limits = [body["Pod"]["spec"]["containers"][0]["resources"]["limits"] for body in bodies]
-    assert {one["aliyun.com/gpu-mem"] for one in limits} == {"4"}
-
-
 @pytest.mark.parametrize(
-    ("fitting", "failed", "error", "wrong"),
+    ("fitting", "failed", "wrong"),
     [
-        (10, 10, "", ""),
-        (20, 0, "", "fit where half should"),
-        (0, 20, "", "fit where half should"),
-        (10, 0, "", "10 and 0 nodes of 20"),
-        (0, 0, "not ready", "not ready"),
+        (10, 10, None),
+        (20, 0, "20 of 20 nodes fit, and half should"),
+        (0, 20, "0 of 20 nodes fit, and half should"),
+        (10, 0, "10 and 0 nodes of 20"),
     ],
 )
-def test_an_answer_is_measured_only_where_it_makes_sense(fitting, failed, error, wrong) -> None:
+def test_an_answer_is_measured_only_if_it_makes_sense(fitting, failed, wrong) -> None:
     """An answer about half of the nodes has about half of them, and each node once."""
     failed_nodes = dict.fromkeys(NAMES[20 - failed :], "full")
-    body = json.dumps({"NodeNames": NAMES[:fitting], "FailedNodes": failed_nodes, "Error": error}).encode()
-    found = wrong_with(body, 20, "half")
-    assert wrong in found
-    assert bool(wrong) == bool(found)
+    body = json.dumps({"NodeNames": NAMES[:fitting], "FailedNodes": failed_nodes}).encode()
+    question = Question(NAMES, 20, "half", 4)
+    if wrong is None:
+        question.check(body, NAMES)
+    else:
+        with pytest.raises(WrongAnswerError, match=wrong):
+            question.check(body, NAMES)
 
 
 class Instant:
@@ -151,16 +96,80 @@ def test_the_pause_before_a_question_is_no_part_of_its_time() -> None:
     assert sum(times) / 1e6 + 6 * PAUSE <= took
 
 
-@pytest.mark.parametrize(
-    ("data", "answer"),
-    [
+def test_an_answer_is_whole_with_its_last_byte_and_not_before() -> None:
+    """However the bytes come; without a length its end would not be known, so that is refused."""
+    for data, answer in (
         (b"HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n\r\nhello", Answer(200, b"hello")),
         (b"HTTP/1.1 503 No\r\ncontent-length:0\r\n\r\n", Answer(503, b"")),
-    ],
-)
-def test_an_answer_is_whole_with_its_last_byte_and_not_before(data, answer) -> None:
-    """However the bytes come; without a length its end would not be known, so that is refused."""
-    assert [whole_answer(data[:end]) for end in range(len(data))] == [None] * len(data)
-    assert whole_answer(data) == answer
+    ):
+        assert [whole_answer(data[:end]) for end in range(len(data))] == [None] * len(data)
+        assert whole_answer(data) == answer
     with pytest.raises(ConnectionError, match="without Content-Length"):
         whole_answer(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n")
+
+
+def row(server, p50, p99, *, names=500, events=0.0) -> dict[str, Any]:
+    """A row of /filter."""
+    return {
+        "server": server, "nodes": 5000, "names": names, "fit": "half", "events": events, "p50": p50, "rounds_p50": [p50],
+        "p99": p99, "p999": None, "cpu_microseconds": None, "answer_bytes": 10.0,
+    }  # fmt: skip
+
+
+RUN: dict[str, Any] = {
+    "filter": [
+        row(EXTENDER, 400.0, 600.0),
+        row(NOTHING, 100.0, 150.0),
+        row(EXTENDER, 500.0, 1300.0, events=500.0),
+        row(NOTHING, 100.0, 700.0, events=500.0),
+        row(EXTENDER, 1300.0, 1500.0, names=5000),
+        row(NOTHING, 100.0, 200.0, names=5000),
+    ],
+    "machine": {"load_before": 0.1, "cpus": 2},
+    "sync": [
+        {"nodes": 5000, "pods": 48_372, "server": EXTENDER, "start_seconds": 0.5, "seconds": 9.0}
+        | {"rss_mib": 200.0, "peak_mib": 260.0}
+    ],
+    "device_list": {},
+    "left_out": ["the sea"],
+}
+LISTED = {"first_seconds": 0.25, "list_mib": 120.0, "rest_mib": 61.0}
+
+
+def test_percentiles_are_times_that_were_measured() -> None:
+    """The nearest rank, not something between two; one of a thousand needs a thousand values."""
+    found = [percentile(list(range(100, 0, -1)), share) for share in (0.5, 0.99, 0.999, 1.0, 0.0)]
+    assert found == [50, 99, 100, 100, 1]
+    assert summary([1.0] * 999)["p999"] is None
+    assert summary([1.0] * 999 + [5.0, 5.0])["p999"] == 5.0
+
+
+def test_a_ratio_is_over_the_floor_of_its_own_cell() -> None:
+    """The median of the rounds' ratios, which a burst of other work does not move; without both figures there is none."""
+    for at, cut, found in ((0, "p50", 4.0), (2, "p99", 1300 / 700)):
+        assert over_nothing(RUN["filter"], RUN["filter"][at], cut) == pytest.approx(found)
+    ours = {**row(EXTENDER, 1.0, 1.0), "rounds_p50": [400.0, 4000.0, 440.0, 390.0, 400.0]}
+    floor = {**row(NOTHING, 1.0, 1.0), "rounds_p50": [100.0, 100.0, 110.0, 300.0, 100.0]}
+    assert over_nothing([ours, floor], ours, "p50") == 4.0
+    both = [(6.0, 2.0), (None, 2.0), (6.0, 0.0)]
+    assert [ratio({"p50": one}, {"p50": other}, "p50") for one, other in both] == [3.0, None, None]
+
+
+def test_targets_are_judged_by_the_cells_that_they_name() -> None:
+    """Each promise of the project has its number, and is met or missed; one that was not measured is neither."""
+    assert [(target.value, target.is_kept) for target in targets(RUN | {"device_list": LISTED})] == [
+        (4.0, True), (4.0, False), (13.0, False), (pytest.approx(1300 / 600), False), (9.0, True), (200.0, True), (260.0, False),
+        (0.25, True), (120.0, True), (61.0, False),
+    ]  # fmt: skip
+    assert {target.is_kept for target in targets({"filter": [], "sync": [], "device_list": {}})} == {None}
+    assert "not measured" in text({**RUN, "filter": []})
+
+
+def test_the_text_begins_with_targets_and_ends_with_gaps() -> None:
+    """Before the targets only a warning that the machine was busy."""
+    said = text(RUN)
+    assert said.startswith("targets")
+    assert said.endswith("the sea")
+    assert "BROKEN  500 names of 5,000 nodes, half fit, quiet: p99: 4, at most 3 x do-nothing C" in said
+    assert "400 (4.00)" in said
+    assert text({**RUN, "machine": {"load_before": 5.0, "cpus": 2}}).startswith("the machine was busy")

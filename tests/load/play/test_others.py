@@ -6,7 +6,7 @@ import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from itertools import count
 
 import pytest
@@ -73,7 +73,7 @@ async def why_it_does_not_follow(it: Asked, asked: asyncio.Event) -> str:
     return str(caught.value)
 
 
-async def test_an_error_in_the_answer_is_shown_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_that_may_pass_is_shown_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in an answer may pass, so the question is asked again for a while; so is one that nothing listens to."""
     monkeypatch.setattr(others, "ANSWER_SECONDS", 1000.0)
     questions, twice = count(1), asyncio.Event()
@@ -89,17 +89,3 @@ async def test_an_error_in_the_answer_is_shown_in_the_end(monkeypatch: pytest.Mo
     message = "does not know the 100 nodes .*: POST .*/path/filter answered 200 OK, .*: the database is down"
     assert re.search(message, text)
     assert "it cannot be reached: " in await why_it_does_not_follow(it, twice)
-
-
-async def test_an_extender_that_never_answers_is_named() -> None:
-    """A question has a limit of its own, which the error shows."""
-    connected = asyncio.Event()
-
-    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connected.set()
-        with closing(writer):
-            await reader.read()
-
-    async with await asyncio.start_server(never, "127.0.0.1", 0) as server:
-        it = Asked("it", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        assert (await why_it_does_not_follow(it, connected)).endswith("no answer in 30 s")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare import wire
-from load.replay.extender_replay import Step, arrivals, expected_of, ratios, replay
+from load.replay.extender_replay import Step, arrivals, ratios, replay
 from load.replay.trace import CARD_UNITS, SAMPLE, Card, Trace, TraceNode, TracePod, read
 
 
@@ -81,12 +81,3 @@ def test_the_ratio_is_what_is_allocated_once_so_much_has_come() -> None:
     ]
 
     assert ratios(trace, steps, [0.4, 0.5, 1.0, 1.2, 1.3]) == [0, 50, 75, 75, 80]
-
-
-def test_the_same_seed_is_the_same_replay() -> None:
-    """To the card."""
-    trace = read(SAMPLE, "default")
-    pods, expected = arrivals(trace, 4), expected_of(trace)
-    once, again = (list(replay(trace, pods, wire.POLICY_FRAGMENTATION, 4, expected)) for _ in range(2))
-
-    assert once == again
