@@ -45,6 +45,7 @@ from gpushare.model.pod import controller_of
 from gpushare.nvml.api import NvmlError, Process
 
 _LOG = logging.getLogger(__name__)
+
 # A wrong tolerance must not empty a node within a minute.
 EVICTIONS_A_MINUTE: Final = 1
 _RIGHT: Final = "the plugin may not evict pods: apply components/evict-overusers"

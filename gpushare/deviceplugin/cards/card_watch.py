@@ -39,7 +39,6 @@ _T = TypeVar("_T")
 
 # How often the reports of the cards are read, in seconds: a fault shows within this time.
 TURN_SECONDS: Final = 1.0
-
 # How often a node without a driver or without cards is looked at again, in seconds.
 NO_CARDS_SECONDS: Final = 1.0
 # A card that is lost, or a driver that is away, is counted again immediately, then after this; twice as long each time, in seconds.
@@ -52,18 +51,17 @@ _LONGEST_REST: Final = 600.0
 SILENCE_SECONDS: Final = 30.0
 # Values of NVIDIA_VISIBLE_DEVICES that choose no cards: with "void" the runtime leaves the container alone.
 _ALL_OR_NONE: Final = ("", "all", "none", "void")
-
-
 # The pause between two attempts to record an event, in seconds, and the attempts after which others come first.
 EVENT_RETRY_SECONDS: Final = 2.0
 EVENT_ATTEMPTS: Final = 300
 # The most events that wait; beyond that the newest is dropped: an API server that stays away must not fill our memory.
 _LONGEST_QUEUE: Final = 1000
-
-_Report = tuple[str, ObjectMeta, str, str, Level]
-# How often the ConfigMap of the cards that are declared unhealthy is read, in seconds: the extender acts on it before that.
+# How often the ConfigMap of cards that are declared unhealthy is read, in seconds: people and scripts write it, and the extender
+# acts on it before that.
 POLL_SECONDS: Final = 30.0
 _DECODER: Final = Decoder(ConfigMap)
+
+_Report = tuple[str, ObjectMeta, str, str, Level]
 
 
 @dataclass(eq=False)

@@ -14,14 +14,14 @@ from gpushare.deviceplugin import metrics_exposition
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.metrics_exposition import PluginExposition
 from gpushare.serving.http_connection import HttpRequest
-from tests.gpushare.deviceplugin.plugin_program import plugin, run
-from tests.servers import kubeconfig, until
+from tests.gpushare.deviceplugin.plugin_program import ended, logged, node, plugin, run
+from tests.servers import StubApi, kubeconfig, plain_http, until
 
 
 async def test_a_missing_driver_ends_it_only_if_it_was_asked_to(tmp_path: Path) -> None:
     """--fail-on-init-error, as NVIDIA's plugin names it: exit code 1 and what to do."""
     config = kubeconfig(tmp_path, "http://127.0.0.1:1")
-    code, log = await run("gpushare-device-plugin", "--fail-on-init-error", NODE_NAME="n", KUBECONFIG=config)
+    code, log = await run(tmp_path, "gpushare-device-plugin", "--fail-on-init-error", NODE_NAME="n", KUBECONFIG=config)
 
     assert (code, "install the NVIDIA driver" in log, "Traceback" in log) == (1, True, False)
 
@@ -29,15 +29,18 @@ async def test_a_missing_driver_ends_it_only_if_it_was_asked_to(tmp_path: Path) 
 async def test_a_plugin_that_waits_for_cards_can_be_scraped(tmp_path: Path) -> None:
     """A driver may come later; until then it is alive, has no sample of cards, and logs words that are no Xids once."""
     words: dict[str, Any] = {"DP_DISABLE_HEALTHCHECKS": "48,forty", "DP_ENABLE_HEALTHCHECKS": "-5"}
-    async with plugin(tmp_path, "--metrics-address=127.0.0.1:0", box="none", **words) as running:
-        await running.until("no cards to share")
-        alive, metrics = [await running.ask("GET", path) for path in ("/healthz", "/metrics")]
-        large = await running.ask("POST", "/metrics", content=b"x" * (BODY_BYTES_OF_STRANGERS.most + 1))
-        await until(lambda: running.api.nodes[0]["status"].get("conditions"))
-        reason = running.api.nodes[0]["status"]["conditions"][0]["reason"]
-        code = await running.end()
+    api = StubApi(nodes=[node("v1.36.3")])
+    async with plugin(tmp_path, "--metrics-address=127.0.0.1:0", api=api, box="none", **words) as running:
+        await logged(running, "no cards to share")
+        port = (await logged(running, r"metrics at address=127\.0\.0\.1 port=(\d+)"))[1]
+        async with plain_http(f"http://127.0.0.1:{port}") as client:
+            alive, metrics = [await client.get(path) for path in ("/healthz", "/metrics")]
+            large = await client.post("/metrics", content=b"x" * (BODY_BYTES_OF_STRANGERS.most + 1))
+        await until(lambda: api.nodes[0]["status"].get("conditions"))
+        reason = api.nodes[0]["status"]["conditions"][0]["reason"]
+        code, log = await ended(running, "no cards to share")
 
-    assert (code, reason, running.log.count("entries=forty,-5")) == (0, "NoCards", 1)
+    assert (code, reason, log.count("entries=forty,-5")) == (0, "NoCards", 1)
     assert ((alive.status_code, alive.text), large.status_code) == ((200, "ok"), 413)
     assert metrics.headers["content-type"].startswith("text/plain")
     assert ("\ngpushare_held_containers 0.0\n" in metrics.text, "gpushare_cards" in metrics.text) == (True, False)
@@ -64,14 +67,13 @@ def test_a_failing_scrape_is_an_error_without_its_traceback(caplog: pytest.LogCa
 
 async def test_without_an_address_nothing_listens(tmp_path: Path) -> None:
     """Off is the default."""
-    async with plugin(tmp_path) as running:
-        await running.until("published node=n")
+    async with plugin(tmp_path, api=StubApi(nodes=[node("v1.36.3")])) as running:
+        await logged(running, "published node=n")
         listening = Path("/proc/net/tcp").read_text().splitlines()
         inodes = {line.split()[9] for line in listening[1:] if line.split()[3] == "0A"}
-        own = [link.readlink().name for link in Path(f"/proc/{running.process.pid}/fd").iterdir()]
-        code = await running.end()
+        own = [link.readlink().name for link in Path(f"/proc/{running.pid}/fd").iterdir()]
 
-    assert ([inode for inode in inodes if f"socket:[{inode}]" in own], code) == ([], 0)
+    assert [inode for inode in inodes if f"socket:[{inode}]" in own] == []
 
 
 async def test_taken_port_ends_with_two_and_publishes_nothing(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ async def test_taken_port_ends_with_two_and_publishes_nothing(tmp_path: Path) ->
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         async with plugin(tmp_path, f"--metrics-address={address}") as running:
-            code, log = await running.ended()
+            code, log = await ended(running)
 
     assert (code, "cannot listen on 127.0.0.1 port" in log) == (2, True)
     assert ("published" in log, "Traceback" in log) == (False, False)
@@ -92,7 +94,7 @@ async def test_taken_port_ends_with_two_and_publishes_nothing(tmp_path: Path) ->
 )
 async def test_what_does_not_answer_does_not_keep_it_from_ending(tmp_path: Path, seconds: int, until_log: str) -> None:
     """SIGTERM while the API server is away, as the node may boot before it, or while NVML does not answer: exit code 0."""
-    async with plugin(tmp_path, init_seconds=seconds, has_api=False) as running:
-        code, log = await running.ended(until_log)
+    async with plugin(tmp_path, init_seconds=seconds) as running:
+        code, log = await ended(running, until_log)
 
     assert (code, "Traceback" in log) == (0, False)

@@ -82,7 +82,7 @@ async def test_the_device_plugin_waits_and_reports_it_on_the_node(tmp_path: Path
     api = StubApi(nodes=[node("v1.36.3")])
     async with serve(api) as url:
         code, log = await run(
-            "gpushare-device-plugin", *arguments, until_log="no cards to share",
+            tmp_path, "gpushare-device-plugin", *arguments, until_log="no cards to share",
             NODE_NAME="n", KUBECONFIG=kubeconfig(tmp_path, url), **environment,
         )  # fmt: skip
 
@@ -94,7 +94,7 @@ async def test_a_recording_says_that_there_is_no_driver(tmp_path: Path, way: str
     """A recording without a driver exits with 1 and NVML's text."""
     arguments, environment = _way(way, tmp_path)
     library = [f"--library={argument.partition('=')[2]}" for argument in arguments]
-    code, log = await run(sys.executable, "-m", "fake_nvml.main", "record", *library, **environment)
+    code, log = await run(tmp_path, sys.executable, "-m", "fake_nvml.main", "record", *library, **environment)
 
     assert (code, "Driver Not Loaded" in log, "Traceback" in log) == (1, True, False)
 
