@@ -81,7 +81,7 @@ async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderUnderTes
     await stage.used("a2", 3, 0)
 
 
-@pytest.mark.promise("EXT-021")
+@pytest.mark.promise("EXT-009", "EXT-021")
 @pytest.mark.promise("D20")
 async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderUnderTest) -> None:
     """Gated, bound elsewhere, being deleted, or another of its name: with a reason; nothing is booked or written (D20)."""
