@@ -54,15 +54,15 @@ async def test_node_and_annotations_come_in_one_write(observer: Observer, target
     assert (marks[0], marks[-1]) == ("false", "true")
 
 
-@pytest.mark.promise("EXT-019")
+@pytest.mark.promise("API-008", "EXT-019")
 async def test_a_bind_writes_the_five_annotations(stage: ExtenderUnderTest, name: str) -> None:
-    """Card, units of the pod and of the card, the time in nanoseconds; a container has not got it yet."""
+    """Card, units of the pod and of the card, the time in nanoseconds, over what an author wrote; no container has it yet."""
     await stage.node(name, 20, 2)
-    (pod,) = await stage.create(stage.pod("p", 3, 4))
+    (pod,) = await stage.create(stage.pod("p", 3, 4, annotations={spec.POD_UNITS: "1", "example.com/note": "kept"}))
     assert await stage.bind(pod, name) == ""
     written = (await stage.observer.pod("p"))["metadata"]["annotations"]
 
-    assert written[spec.POD_INDEX] in ("0", "1")
+    assert (written[spec.POD_INDEX] in ("0", "1"), written["example.com/note"]) == (True, "kept")
     assert (written[spec.POD_UNITS], written[spec.POD_DEVICE_UNITS], written[spec.POD_ASSIGNED]) == ("7", "10", "false")
     assert int(written[spec.POD_ASSUME_TIME]) >= _NANOSECONDS
 
@@ -81,7 +81,7 @@ async def test_a_bind_that_is_ordered_again_is_a_success(stage: ExtenderUnderTes
     await stage.used("a2", 3, 0)
 
 
-@pytest.mark.promise("EXT-021")
+@pytest.mark.promise("EXT-009", "EXT-021")
 @pytest.mark.promise("D20")
 async def test_a_pod_that_may_not_be_bound_is_refused(stage: ExtenderUnderTest) -> None:
     """Gated, bound elsewhere, being deleted, or another of its name: with a reason; nothing is booked or written (D20)."""
