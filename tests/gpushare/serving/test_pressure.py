@@ -88,6 +88,27 @@ async def test_a_failed_handshake_is_freed(tmp_path: Path, text: bytes) -> None:
             await until(lambda: all(one in before for one in connections_alive()))
 
 
+@pytest.mark.usefixtures("uncollected")
+async def test_a_swept_upload_is_freed() -> None:
+    """The sweep that closes slow connections refers to none of them between two turns."""
+    before = weakref.WeakSet(connections_alive())
+    async with serving(Limits(transfer=0, sweep=0.01)) as served, client(served.url) as one:
+        one.writer.write(b"POST /a HTTP/1.1\r\ncontent-length: 9000000\r\n\r\n" + b"x" * 100_000)
+        assert await one.is_closed()
+        await until(lambda: all(connection in before for connection in connections_alive()))
+
+
+@pytest.mark.usefixtures("uncollected")
+async def test_a_refused_upload_is_freed() -> None:
+    """While its connection is still open."""
+    async with serving() as served, client(served.url) as one:
+        await upload(one, 9_000_000, 5_000_000)
+        await served.holds(5_000_000)
+        await one.send(b"x" * 4_000_000, b"no request\r\n\r\n")
+        assert [(await one.answer())[0] for _ in range(2)] == [200, 400]
+        assert served.held == 0
+
+
 async def test_uploads_share_one_budget() -> None:
     """The upload that takes longest is refused with 503 when there is no room for another, which is answered."""
     async with (
