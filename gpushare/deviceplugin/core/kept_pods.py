@@ -118,15 +118,17 @@ def _kept(pod: Pod, counts: dict[str, str], shown: Mapping[str, str], expected: 
         keeps_rule_of_slots = names_slots(pod)
     except GpushareError:
         keeps_rule_of_slots = False
+    metadata = replace(pod.metadata, annotations=counts)
     return KeptPod(
-        replace(pod.metadata, annotations=counts),
+        metadata,
         pod.spec,
         pod.status,
         allocation=read_allocation(pod, counts)[0],
         units=units,
         gpu_containers=containers,
         keeps_rule_of_slots=keeps_rule_of_slots,
-        was_started=was_started(pod),
+        # By what counts: its author may write the plugin's note, too.
+        was_started=was_started(Pod(metadata, pod.spec, pod.status)),
         shown=shown,
         expected=expected,
     )

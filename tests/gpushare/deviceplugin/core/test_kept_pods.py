@@ -222,3 +222,15 @@ def test_an_amount_that_makes_no_sense_is_none(limits: dict[str, Any], units: in
 
     assert (kept.units, kept.gpu_containers) == (units, (("c0", units),) if units else ())
     assert kept.keeps_rule_of_slots is keeps_rule
+
+
+@pytest.mark.parametrize("is_let_in", [True, False])
+def test_the_note_that_counts_shows_whether_a_pod_was_started(is_let_in: bool) -> None:
+    """The author of a pod writes or removes the plugin's note while an init container runs, and nothing changes."""
+    notes = ("true", "false") if is_let_in else ("false", "true")
+    bound, changed = (annotated(**{INDEX: "1", ASSIGNED: note}) for note in notes)
+    for one in (bound, changed):
+        one.status = msgspec.convert({"phase": "Pending", "initContainerStatuses": [{"name": "i"}]}, PodStatus)
+
+    assert keep(changed, keep(bound)).was_started is is_let_in
+    assert confirmed(replace(keep(bound), expected={ASSIGNED: "true"})).was_started
