@@ -78,10 +78,11 @@ COUNTED = tests/fake_nvml tests/gpushare/model tests/gpushare/kubectl_inspect te
 COUNT = $(BIN)/python -m pytest $(COUNTED) --cov --cov-report=term:skip-covered $(AT_ONCE)
 REST = $(BIN)/python -m pytest tests e2e $(COUNTED:%=--ignore %) $(AT_ONCE) $(ON)
 
-# Thorough and exhaustive tests are left out; QUICK=--not-exhaustive runs the thorough ones, as CI does. QUICK= runs all, the comparison
+# Thorough and exhaustive tests are left out; QUICK=--not-exhaustive runs the thorough ones, as .ci/run does. QUICK= runs all, the comparison
 # with the real control plane too, and forty bursts instead of nine.
 QUICK ?= --quick
 test: $(READY) $(if $(QUICK),,control-plane) ## Run the unit tests (pure modules gated at 100 % branch coverage) and the end-to-end cases (QUICK=: all of them)
+	@$(if $(QUICK),,$(BIN)/python -m clusters.deploy.chart_tools)
 	@$(COUNT) $(QUICK)
 	@$(REST) $(if $(QUICK),--ignore e2e/parity --bursts 9 $(QUICK),--require-control-plane) $(ARGS)
 

@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     # Here, not beside their cases: pytest reads options of the folder that it is given, and not of those in it.
     group.addoption(
-        "--bursts", type=int, help="random bursts of pods (default: 100 on embedded, 20 on kind, 5 elsewhere)"
+        "--bursts", type=int, help="random bursts of pods (default: 40 on embedded, 20 on kind, 5 elsewhere)"
     )
     group.addoption("--burst-seed", type=int, help="seed of the first burst (default: the commit)")
     group.addoption("--burst", default="", metavar="SEED/NUMBER", help="play this burst alone")

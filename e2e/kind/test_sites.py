@@ -1,7 +1,7 @@
 """Each site of docs/install on real kubelets: installed as its page has it, three pods on one card, a report, and taken out.
 
 One cluster plays all of them, one after the other; kube-scheduler's own manifest is edited by the first that needs it. Images alone
-are not those of the pages (``plain_site``).
+are not those of the pages (``plain_cluster``).
 """
 
 from __future__ import annotations

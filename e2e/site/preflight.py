@@ -23,6 +23,7 @@ import yaml
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import TransportError
 from clusters.api.resources import (
+    NAMESPACES,
     NODES,
     PODS,
     VALIDATING_ADMISSION_POLICIES,
@@ -33,7 +34,7 @@ from clusters.deploy.render import BASE
 from e2e.report.verdict_table import PreflightLine
 from e2e.site.invariants import other_resources
 from e2e.site.kubeconfig_choice import version_of
-from e2e.site.picture import Object, Picture, as_arguments, name_of
+from e2e.site.picture import KUBE_SYSTEM, Object, Picture, as_arguments, labels_of, name_of
 from e2e.site.preflight_lines import Rule, UnseenError, judged, ok, seen_by, unknown, wrong
 
 _RIGHTS_FILE: Final = "bind the account to the role in e2e/site/preflight-rbac.yaml"
@@ -41,6 +42,7 @@ _RIGHTS_FILE: Final = "bind the account to the role in e2e/site/preflight-rbac.y
 _OLDEST: Final = 25
 # The first minor that has ValidatingAdmissionPolicies.
 _POLICIES_SINCE: Final = 30
+_ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 _OTHER_PROGRAMS: Final = (
     "nvidia-device-plugin",
     "nvidia/k8s-device-plugin",
@@ -53,6 +55,7 @@ _OTHER_PROGRAMS: Final = (
     "k8s-dra-driver-gpu",
 )
 LISTED: Final = (
+    NAMESPACES,
     NODES,
     PODS,
     VALIDATING_ADMISSION_POLICIES,
@@ -153,6 +156,18 @@ def policies(picture: ClusterPicture) -> Iterator[PreflightLine]:
         yield ok("cluster", f"all {len(there)} are there, each with its binding")
 
 
+def pod_security(picture: ClusterPicture) -> Iterator[PreflightLine]:
+    """kube-system takes pods with the host's network and folders."""
+    found = (one for one in picture.all(NAMESPACES) if one["metadata"]["name"] == KUBE_SYSTEM)
+    level = next((labels_of(one).get(_ENFORCE, "") for one in found), "")
+    if level in ("", "privileged"):
+        text = f"it enforces {level}" if level else "it has no label; a default of the API server cannot be seen"
+        yield ok(f"namespace {KUBE_SYSTEM}", text)
+    else:
+        todo = f"kubectl label --overwrite namespace {KUBE_SYSTEM} {_ENFORCE}=privileged"
+        yield wrong(f"namespace {KUBE_SYSTEM}", f"it enforces {level}: the programs' pods are refused", todo)
+
+
 def node_labels(picture: ClusterPicture) -> Iterator[PreflightLine]:
     """Nodes with cards have the label that places the device plugin."""
     sharing = picture.sharing
@@ -202,6 +217,7 @@ RULES: Final[Mapping[str, Rule[ClusterPicture]]] = {
     "API server": api_server,
     "rights": rights,
     "admission policies": policies,
+    "pod security": pod_security,
     "node labels": node_labels,
     "other plugins": other_plugins,
 }

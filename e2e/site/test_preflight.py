@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from clusters.api.resources import (
+    NAMESPACES,
     NODES,
     PODS,
     VALIDATING_ADMISSION_POLICIES,
@@ -54,6 +55,7 @@ _PODS: Final = [
     pod("plugin-a1", component="gpushare-device-plugin"),
     pod("extender", on="cp", component="gpushare-schd-extender"),
 ]
+_BASELINE: Final = {"name": "kube-system", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}
 _POLICIES: Final = [{"metadata": {"name": "gpushare-x"}}]
 
 
@@ -65,6 +67,7 @@ def lines(
 ) -> list[PreflightLine]:
     """The lines of a sound cluster with gpushare, except for ``changes`` to what is listed."""
     listed: dict[Resource, Any] = {
+        NAMESPACES: [{"metadata": {"name": "kube-system"}}],
         NODES: _NODES,
         PODS: _PODS,
         VALIDATING_ADMISSION_POLICIES: _POLICIES,
@@ -107,6 +110,7 @@ def test_a_sound_cluster_is_ok() -> None:
         ),
         ({VALIDATING_ADMISSION_POLICIES: []}, ("admission policies", "cluster", "unknown")),
         ({VALIDATING_ADMISSION_POLICY_BINDINGS: []}, ("admission policies", "cluster", "wrong")),
+        ({NAMESPACES: [{"metadata": _BASELINE}]}, ("pod security", "namespace kube-system", "wrong")),
         # A rule that an object of no known form ends is not judged, for that node alone if it is one.
         ({VALIDATING_ADMISSION_POLICIES: [{}]}, ("admission policies", "cluster", "unknown")),
         (
