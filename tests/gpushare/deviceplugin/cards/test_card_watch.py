@@ -212,6 +212,7 @@ async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate)
         await rig.reached(["", ""])
 
 
+@pytest.mark.promise("DP-020")
 @pytest.mark.parametrize("is_watched", [False, True])
 async def test_node_is_compared_now_and_then_with_or_without_a_watch(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
