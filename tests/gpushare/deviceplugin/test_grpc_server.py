@@ -76,10 +76,10 @@ class Kubelet(pb_grpc.RegistrationServicer):
         if self.channel is not None:
             await self.channel.close()
 
-    async def restart(self) -> None:
-        """Its own socket is made again; every other of the folder goes."""
+    async def restart(self, *, sweep: bool = True) -> None:
+        """Its own socket is made again; every other of the folder goes, unless it does not ``sweep``."""
         await self.stop()
-        for socket in self.folder.glob("*.sock"):
+        for socket in self.folder.glob("*.sock") if sweep else ():
             socket.unlink(missing_ok=True)
         await self.start()
 
@@ -140,6 +140,14 @@ async def test_returning_kubelet_is_registered_at_without_a_pause(monkeypatch: p
     async with staying(monkeypatch, refuse=1) as kubelet:
         await until(lambda: kubelet.refuse == 0)
         await kubelet.restart()
+        await next_registration(kubelet)
+
+
+async def test_kubelet_that_keeps_our_socket_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin registers again at a kubelet that kept the plugin's socket: its own is new, or nothing reads the list."""
+    async with staying(monkeypatch, unwatched=5) as kubelet:
+        await next_registration(kubelet)
+        await kubelet.restart(sweep=False)
         await next_registration(kubelet)
 
 

@@ -34,10 +34,10 @@ def node(before: str | None, now: str) -> dict[str, Any]:
     }
 
 
-def pod(name: str) -> dict[str, Any]:
-    """A failed pod on the card of the node that is shown as running."""
-    statuses = [{"name": "c", "state": {"running": {}}}]
-    return holder(name, 0) | {"status": {"phase": "Failed", "containerStatuses": statuses}}
+def pod(name: str, phase: str = "Failed", state: str = "running") -> dict[str, Any]:
+    """A pod on the card of the node, whose container is shown in this state."""
+    statuses = [{"name": "c", "state": {state: {}}}]
+    return holder(name, 0) | {"status": {"phase": phase, "containerStatuses": statuses}}
 
 
 async def start(api: StubApi) -> list[str]:
@@ -56,6 +56,19 @@ async def start(api: StubApi) -> list[str]:
 def ended(api: StubApi) -> dict[str, str]:
     """The boot on each pod that has one."""
     return {one["metadata"]["name"]: text for one in api.pods if (text := one["metadata"]["annotations"].get(ENDED))}
+
+
+async def test_another_boot_ends_the_pods_that_linger() -> None:
+    """The boot is written on them, with an event each; pods that may still run keep their cards."""
+    pods = [pod("shut"), pod("done", "Succeeded"), pod("runs", "Running"), pod("gone", "Failed", "terminated")]
+    api = StubApi([node("A", "B")], pods)
+
+    assert await start(api) == ["runs"]
+    assert ended(api) == {"shut": "B", "done": "B"}
+    assert [(one["reason"], one["involvedObject"]["name"]) for one in api.events] == [
+        (wire.EVENT_ENDED_BY_BOOT, "done"),
+        (wire.EVENT_ENDED_BY_BOOT, "shut"),
+    ]
 
 
 @pytest.mark.parametrize(

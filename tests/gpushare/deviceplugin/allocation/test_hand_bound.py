@@ -228,3 +228,14 @@ async def test_pods_that_come_later_keep_no_start_waiting() -> None:
         await node.start("mine")
 
         assert len([event for event in node.api.events if event]) == 1
+
+
+async def test_hand_bound_pods_cause_no_event_within_a_call() -> None:
+    """A kubelet admits one pod at a time, so its call must not wait for a write for each pod of another tenant."""
+    others = [gpu_pod(f"other-{number}", 14, card=None) for number in range(30)]
+    async with stage([gpu_pod("full", 14, card=0), gpu_pod("honest", 14, card=1), *others], sizes=(14, 14)) as node:
+        await node.admit("full")
+        await node.admit("honest")
+
+        assert node.has("honest") == {1}
+        assert not node.api.events

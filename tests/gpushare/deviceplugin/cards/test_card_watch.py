@@ -212,6 +212,24 @@ async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate)
         await rig.reached(["", ""])
 
 
+@pytest.mark.promise("DP-020")
+@pytest.mark.parametrize("is_watched", [False, True])
+async def test_node_is_compared_now_and_then_with_or_without_a_watch(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
+) -> None:
+    """A count that another program changes is corrected; more seldom if a watch reports changes of the Node."""
+    monkeypatch.setattr(node_status, "REASSERT_SECONDS", 3600 if is_watched else 0.01)
+    monkeypatch.setattr(node_status, "WATCHED_SECONDS", 0.01 if is_watched else 3600)
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        if is_watched:
+            rig.node.set(Node(ObjectMeta(name="rig")))
+        await until(lambda: rig.capacity("count") == "2")
+        # Behind the watch's back, as nothing in the stub reports it. A comparison that was due anyway may correct the first.
+        for other in ("7", "8", "9"):
+            rig.api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-count"] = other
+            await until(lambda: rig.capacity("count") == "2")
+
+
 async def test_nvml_that_says_nothing_is_worth_a_line(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -500,3 +518,15 @@ async def test_plugin_restart_announces_no_declared_card_as_healthy(simulate: Si
         assert rig.events("Node")[1:] == []
         async with following(rig):
             await rig.reached(["", "", ""])
+
+
+async def test_a_node_with_too_long_a_name_for_it_is_logged(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No such ConfigMap can exist, so it is not asked for; the line has the longest name that a node may have for it."""
+    async with running(simulate("t4x1")) as rig:
+        monkeypatch.setattr(rig.node, "name", "n" * 240)
+        await asyncio.wait_for(follow_declared(rig.client, rig.node, rig.health), 300)
+
+        assert "longest=239" in caplog.text
+        assert not any("configmaps" in call["path"] for call in rig.api.calls)
