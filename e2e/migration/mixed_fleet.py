@@ -67,8 +67,9 @@ class MixedFleet:
         simulated = SimulatedNode(
             node, self._cluster.kubelet_folder(node), self._environment, self._cluster.nvml_state(node)
         )
-        account = await self._cluster.kubeconfig_of(self._originals.device_plugin.account, node)
         await self._cluster.kill(DEVICE_PLUGIN, node)
+        # On kind the pod of our plugin ends with it, and so does every token of that pod.
+        account = await self._cluster.kubeconfig_of(self._originals.device_plugin.account, node)
         self._plugins[node] = simulated.device_plugin(self._originals, account, ())
         await self._launch(node)
         await api.patch(NODES, node, {"metadata": {"annotations": {spec.NODE_CARDS: None}}})
