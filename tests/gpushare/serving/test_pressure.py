@@ -256,7 +256,7 @@ async def test_a_last_long_answer_over_tls_is_whole(tmp_path: Path) -> None:
 
 async def test_a_body_where_none_belongs_is_not_kept() -> None:
     """A GET may have any."""
-    async with serving(budget(MB)) as served, client(served.url) as one:
+    async with serving() as served, client(served.url) as one:
         await one.send(b"GET /slow HTTP/1.1\r\ncontent-length: 3000000\r\n\r\n", b"x" * 3 * MB)
         await until(lambda: bool(served.application.came))
         assert served.held == 0
