@@ -14,6 +14,7 @@ from clusters.api.waiting import eventually
 from clusters.providers import Choices
 from clusters.targets import Target
 from e2e import spec
+from e2e.builders import NO_SCHEDULER, gpu_pod
 from e2e.chaos.actors import LAG_SECONDS, Actor, Troupe, torment
 from e2e.chaos.crowd import Crowd
 from e2e.checkers.extender_answers import book_beyond_cards, book_differs
@@ -88,6 +89,17 @@ async def test_without_the_guard_extenders_that_hear_late_over_book(
         for extender in extenders:
             extender.proxy.slow_down(LAG_SECONDS)
         assert await history.found(seconds=120)
+
+
+async def test_an_over_commit_that_is_planted_is_found(observer: Observer, history: LiveHistory) -> None:
+    """A Binding past every extender, onto a card that has no room."""
+    for name in ("fits", "planted"):
+        await observer.create(gpu_pod(name, 10, scheduler=NO_SCHEDULER))
+        await observer.bind(name, "a1", annotations={spec.POD_INDEX: "0", spec.POD_UNITS: "10"})
+
+    found = await history.found()
+    assert found[0].pod == f"{observer.namespace}/planted"
+    assert found[0].text.startswith("20 are booked, it has 14")
 
 
 async def book_is_right(observer: Observer, extender: Actor) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from clusters.api.api_client import ApiError
+from clusters.api.resources import RESOURCE_QUOTAS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
@@ -91,3 +94,24 @@ async def test_a_wish_that_cannot_be_read_is_a_reason(observer: Observer) -> Non
     await observer.create(gpu_pod("p", 2, node="a2", annotations={spec.WISH_SPLIT: "most of it"}))
 
     await observer.waits_because("p", spec.WISH_SPLIT)
+
+
+async def test_a_quota_of_card_memory_holds(observer: Observer) -> None:
+    """A namespace has five units: three run, three more are refused by the API server, and come when the first have gone."""
+    resource, api = f"requests.{spec.RESOURCE_MEMORY}", observer.cluster.api
+
+    async def used() -> str:
+        quota = await api.get(RESOURCE_QUOTAS, "cards", observer.namespace)
+        return str((quota.get("status", {}).get("used") or {}).get(resource))
+
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cards"}}
+    await observer.create({**quota, "spec": {"hard": {resource: "5"}}})
+    await eventually(used, lambda units: units == "0", "the quota counts no unit")
+    await observer.run(gpu_pod("first", 3, node="a1"))
+    with pytest.raises(ApiError, match="exceeded quota"):
+        await observer.create(gpu_pod("second", 3, node="a1"))
+    await observer.delete("first")
+    await eventually(used, lambda units: units == "0", "the quota counts no unit any more")
+
+    await observer.run(gpu_pod("second", 3, node="a1"))
+    await observer.check_right_cards("second")

@@ -102,6 +102,17 @@ async def test_a_bind_that_a_restore_undid_is_made_again() -> None:
         assert (b.used("n"), b.used("m")) == ([0, 0], [3])
 
 
+@pytest.mark.parametrize("code", [400, 403, 404, 422])
+async def test_a_refusal_frees_the_card_and_says_why(code: int) -> None:
+    """The API server's own words reach the pod's event."""
+    refusal = status(code, "for this reason")
+    async with bench(pod("a"), fault=lambda method, path: refusal if method == "POST" else None) as b:
+        with pytest.raises(BindError, match="for this reason"):
+            await b.bind("a")
+
+        assert b.used() == [0, 0]
+
+
 async def test_pod_bound_here_by_another_without_a_card_is_an_error() -> None:
     """A pod that another program bound here without a card is an error and no success."""
     async with bench(pod("a", on="n"), known=["Node"]) as b:

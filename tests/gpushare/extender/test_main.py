@@ -90,6 +90,16 @@ def test_a_port_that_is_taken_is_a_usage_error(no_server: str, flag: str) -> Non
     assert f"127.0.0.1 port {port}: Address already in use; see {flag}" in errors
 
 
+def test_senseless_file_of_expected_pods_is_a_usage_error(no_server: str, tmp_path: Path) -> None:
+    """It is said before the extender listens."""
+    (tmp_path / "pods.yaml").write_text("pods: [{gpu-mem: four}]")
+    with start("--expected-pods", str(tmp_path / "pods.yaml"), PORT="0", KUBECONFIG=no_server) as program:
+        errors = program.communicate(timeout=300)[1]
+
+    assert (program.returncode, errors.count("\n")) == (2, 1)
+    assert "pods.yaml: Expected `int`, got `str` - at `$.pods[0].gpu-mem`" in errors
+
+
 @pytest.mark.parametrize(("address", "is_open"), [("127.0.0.1", 0), ("0.0.0.0", 1), ("", 1)])
 def test_the_metrics_show_how_callers_are_admitted(no_server: str, address: str, is_open: int) -> None:
     """At their own address, of an extender that has read nothing yet; without an address it warns."""

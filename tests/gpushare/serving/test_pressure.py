@@ -254,6 +254,16 @@ async def test_a_last_long_answer_over_tls_is_whole(tmp_path: Path) -> None:
         assert await one.is_closed()
 
 
+async def test_a_body_where_none_belongs_is_not_kept() -> None:
+    """A GET may have any."""
+    async with serving() as served, client(served.url) as one:
+        await one.send(b"GET /slow HTTP/1.1\r\ncontent-length: 3000000\r\n\r\n", b"x" * 3 * MB)
+        await until(lambda: bool(served.application.came))
+        assert served.held == 0
+        served.application.release.set()
+        assert (await one.answer())[0] == 200
+
+
 async def test_the_longest_idle_makes_room() -> None:
     """The connection that is idle for longest makes room for a new one. A connection that waits for its answer stays.
 

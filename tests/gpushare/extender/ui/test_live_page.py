@@ -24,6 +24,8 @@ from tests.gpushare.extender.rig import Extender, Object, pod
 from tests.gpushare.extender.ui.page_rig import PAGE, cards_node, extender, refuse, run_pod
 from tests.servers import until
 
+PATHS = PAGE, f"{PAGE}/state", f"{PAGE}/events"
+
 
 class Viewer:
     """The messages that one open page gets."""
@@ -149,6 +151,24 @@ async def test_one_viewer_too_many_is_refused() -> None:
 
     assert {stream.status_code for stream in opened} == {200}
     assert (refused.status_code, refused.text) == (503, f"{VIEWERS.refusal}; ask for ui/state now and then\n")
+
+
+async def test_callers_without_a_certificate_see_no_page() -> None:
+    """As with the other paths that show the cluster."""
+    async with extender() as one:
+        answers = [one.routes(HttpRequest("GET", path, b"", is_known=False)) for path in PATHS]
+
+    assert [isinstance(answer, Answer) and answer.status for answer in answers] == [401] * 3
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_the_page_only_reads(path: str) -> None:
+    """Any method but GET and HEAD is refused."""
+    async with extender() as one:
+        answers = [await one.http.request(method, path) for method in ("POST", "PUT", "DELETE", "HEAD")]
+
+    assert [answer.status_code for answer in answers] == [405, 405, 405, 200]
+    assert answers[-1].content == b""
 
 
 async def test_a_page_that_cannot_be_made_ends_nothing(
