@@ -103,7 +103,7 @@ async def test_an_over_commit_that_is_planted_is_found(observer: Observer, histo
 
 
 async def book_is_right(observer: Observer, extender: Actor) -> None:
-    """An extender's book is the API's, and an audit of now has nothing to put right."""
+    """An extender's book is the API's, and an audit of now has nothing to reconcile."""
 
     cards = [observer.cards(node) for node in await observer.sizes()]
 

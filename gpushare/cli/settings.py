@@ -121,7 +121,7 @@ class ExtenderSettings(ProgramSettings):
     )
     audit_interval: float = flag(
         "audit-interval",
-        "how often the book is compared with a fresh list of pods and nodes, and put right; 0 for never",
+        "how often the book is compared with a fresh list of pods and nodes, and reconciled; 0 for never",
         "5m",
         _audit_interval,
     )

@@ -217,8 +217,8 @@ class DevicePlugin:
         await allocator.recover()
         selector = f"spec.nodeName={settings.node_name}"
         group.create_task(self._reflector("pods", Pod, pods, selector).run())
-        group.create_task(allocator.keep_right())
-        group.create_task(allocator.keep_restored())
+        group.create_task(allocator.keep_reconciling())
+        group.create_task(allocator.keep_restoring())
         # First what the cards are, then how many a kubelet sees: a reader must not divide new sums by old counts.
         await node.publish_patiently()
         group.create_task(node.keep_published())

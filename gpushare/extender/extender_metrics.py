@@ -77,7 +77,7 @@ class ExtenderMetrics:
         self.requests: Counter[tuple[str, str, str]] = Counter(dict.fromkeys(known, 0))
         self.calls: Counter[str] = Counter({CALLED: 0, FAILED: 0})
         self.audits: Counter[str] = Counter({DONE: 0, FAILED: 0})
-        # The units and objects of each kind that the last audit which came to its end put right.
+        # The units and objects of each kind that the last audit which came to its end repaired.
         self.drift: Mapping[str, tuple[int, int]] = {}
         # May every program that reaches this machine ask, without a sign of which program it is?
         self.is_open = False

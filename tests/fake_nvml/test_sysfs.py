@@ -111,7 +111,7 @@ def test_after_a_start_all_cards_are_read_again(state: State, start: str) -> Non
 
 
 @pytest.mark.parametrize("left", ["bus/pci/drivers/nvidia", "bus/pci/devices", "devices/pci0000:09"])
-def test_what_was_left_half_done_is_put_right_by_the_next_change(state: State, left: str) -> None:
+def test_what_was_left_half_done_is_repaired_by_the_next_change(state: State, left: str) -> None:
     """A command that was killed in between leaves neither a device nor a card without one."""
     folder, before = folder_of(state.path), served(state)
     added = state.add_card("t4")

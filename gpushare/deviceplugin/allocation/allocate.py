@@ -134,7 +134,7 @@ class Allocator:
 
     async def verify(self, device_ids: Sequence[str]) -> None:
         """May the container with these ids start? Says on the pod why it is held. Raises HeldError, ApiError."""
-        pod = self._verification.known_right(device_ids)
+        pod = self._verification.known_correct(device_ids)
         if pod is None:
             pod = await self._verify(device_ids)
         if pod is not None:
@@ -173,18 +173,18 @@ class Allocator:
         snapshot = self.view.now()
         return kept_ids(snapshot.holdings, snapshot.pods, snapshot.cards, counts_slots=snapshot.counts_slots)
 
-    async def keep_right(self) -> None:
+    async def keep_reconciling(self) -> None:
         """Until cancelled: give pods without a card one, and end repairs that were begun."""
         while True:
             pause, was_refused = _RETRY_SECONDS, True
             try:
                 async with self._lock:
                     self._changed.clear()
-                    pause = await self.put_right()
+                    pause = await self.reconcile()
                     was_refused = bool(self.view.refused)
                 self.view.node.announce()
             except GpushareError as error:
-                _LOG.warning("cannot put annotations right error=%s", error)
+                _LOG.warning("cannot reconcile annotations error=%s", error)
             if was_refused:
                 # Our own look at the node wakes this loop, so it must not go on immediately.
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -192,8 +192,8 @@ class Allocator:
                 async with asyncio.timeout(pause):
                     await self._changed.wait()
 
-    async def keep_restored(self) -> None:
-        """Until cancelled: put back what authors of pods change. Such a write may hang, and must not delay ``keep_right``."""
+    async def keep_restoring(self) -> None:
+        """Until cancelled: put back what authors of pods change. Such a write may hang, and must not delay ``keep_reconciling``."""
         while True:
             self._shown.clear()
             await self._restoration.run()
@@ -227,7 +227,7 @@ class Allocator:
                 self._metrics.allocations["refused"] += 1
                 raise
 
-    async def put_right(self) -> float:
+    async def reconcile(self) -> float:
         """Do all that can be done; how long to rest after it if no event comes, in seconds."""
         self.view.refused.clear()
         snapshot = self.view.now()

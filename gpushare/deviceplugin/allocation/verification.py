@@ -83,7 +83,7 @@ class Verification:
         if not DeviceIds(self.view.node.cards.cards).cards_of(device_ids):
             return None
         # Another call may have let it start while this one waited.
-        if (known := self.known_right(device_ids)) is not None:
+        if (known := self.known_correct(device_ids)) is not None:
             return known
         await self.view.read_records()
         await self.view.refresh(_LIST_ATTEMPTS)
@@ -96,7 +96,7 @@ class Verification:
             text = "the kubelet does not say yet which pod these ids belong to"
         raise HeldError(HoldReason.OWNER_UNKNOWN, text)
 
-    def known_right(self, device_ids: Sequence[str]) -> ObjectMeta | None:
+    def known_correct(self, device_ids: Sequence[str]) -> ObjectMeta | None:
         """A container that starts again, of a pod that was found right before: no other program needs to answer."""
         snapshot = self.view.now()
         grant = snapshot.holdings.owner(device_ids)

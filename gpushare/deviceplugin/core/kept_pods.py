@@ -41,7 +41,7 @@ class KeptPod(Pod, gc=False):
 
     The first time that the API shows a pod on this node with a valid card, its annotations are those of the Binding. From then on
     only two things change what counts: what the plugin itself writes (``expected``, then ``confirmed``), and the kubelet's records
-    (``corrected``). Whatever else is ``shown`` is a difference that is put right (``differences``).
+    (``corrected``). Whatever else is ``shown`` is a difference that is reconciled (``differences``).
 
     ``allocation`` is that of the annotations that count (None: they name no valid card). ``units`` are what it asks for at its
     worst moment, ``gpu_containers`` the ``(name, units)`` of each container that asks for card memory, in a kubelet's order of

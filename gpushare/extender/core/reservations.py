@@ -23,7 +23,7 @@ _FORM: Final = 1
 
 
 class UnreadableGuardError(GpushareError):
-    """A guard that cannot be read or has no room left; nothing is bound on its node until that is put right."""
+    """A guard that cannot be read or has no room left; nothing is bound on its node until that is repaired."""
 
 
 class Reservation(msgspec.Struct, frozen=True, gc=False):

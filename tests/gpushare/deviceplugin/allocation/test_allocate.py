@@ -44,10 +44,10 @@ async def test_pod_that_goes_to_another_card_is_booked_there_first() -> None:
         ids = await node.allocator.prefer(node.free(), [], 5)
         asked = node.card("a")
         node.end("dying")
-        await node.allocator.put_right()
+        await node.allocator.reconcile()
         between = node.card("a")
         await node.allocator.allocate(ids)
-        await node.allocator.put_right()
+        await node.allocator.reconcile()
 
         assert (asked, between, node.card("a")) == ("2+1", "2+1", "2+1")
 
@@ -80,14 +80,14 @@ async def test_pod_that_changed_before_its_mark_is_booked_once_seen() -> None:
         node.api.fault = somebody_writes
         await node.allocator.prefer(node.free(), [], 9)
         await node.allocator.view.refresh()
-        await node.allocator.put_right()
+        await node.allocator.reconcile()
 
         assert (node.card("a"), next(writes, None)) == ("0+2", None)
 
 
 @pytest.mark.parametrize("status", [403, 404, 409, 503])
 async def test_a_mark_that_cannot_be_written_refuses_no_pod(status: int) -> None:
-    """Such an answer costs few calls, for which others wait, and the annotation is still put right before the start."""
+    """Such an answer costs few calls, for which others wait, and the annotation is still reconciled before the start."""
     pods = [gpu_pod("past", 9, card=0), gpu_pod("x", 4, card=0), gpu_pod("y", 4, card=1), gpu_pod("a", 9, card=0)]
     async with stage(pods) as node:
         for name in ("past", "y"):
@@ -177,7 +177,7 @@ async def test_every_write_of_an_exchange_may_be_its_process_last(writes: int) -
         node.api.fault = lambda method, path: None
         node.start_plugin()
         await node.allocator.recover()
-        await node.allocator.put_right()
+        await node.allocator.reconcile()
 
         assert (node.card("a"), node.card("b")) == ("1", "0")
         await node.start("a")
@@ -293,7 +293,7 @@ async def test_a_pod_on_an_unhealthy_card_starts_on_another_one() -> None:
 
 
 @pytest.mark.parametrize("slots", [0, 4])
-async def test_a_guess_that_the_book_put_right_never_comes_back(slots: int) -> None:
+async def test_a_guess_that_the_book_reconciles_never_comes_back(slots: int) -> None:
     """The pod that got the ids ends; the one that we took it for starts again, and its card's room is all there."""
     pods = [gpu_pod("a", 10, card=0), gpu_pod("b", 10, card=1)]
     async with stage(pods, sizes=(14, 14), slots=slots) as node:
@@ -353,14 +353,14 @@ async def test_a_pod_that_may_not_be_changed_holds_itself_alone(code: int) -> No
         with pytest.raises(HeldError, match="denied") as caught:
             await node.start("b")
         await node.start("c")
-        keeping = asyncio.create_task(node.allocator.keep_right())
+        keeping = asyncio.create_task(node.allocator.keep_reconciling())
         await asyncio.sleep(0.3)
         keeping.cancel()
 
         assert (caught.value.reason, node.allocator.held_for_good()) == (HoldReason.REFUSED, {})
         assert len(node.api.calls) < 30
         node.api.fault = lambda method, path: None
-        await node.allocator.put_right()
+        await node.allocator.reconcile()
         await node.start("b")
         assert (node.has("b"), node.card("b")) == ({0}, "0")
 

@@ -49,7 +49,7 @@ def change(node: AdmittingNode, name: str, **annotations: str | None) -> None:
 @contextlib.asynccontextmanager
 async def kept(node: AdmittingNode) -> AsyncIterator[None]:
     """While the plugin keeps annotations as they were bound."""
-    tasks = [asyncio.create_task(one()) for one in (node.allocator.keep_restored, node.allocator.keep_right)]
+    tasks = [asyncio.create_task(one()) for one in (node.allocator.keep_restoring, node.allocator.keep_reconciling)]
     try:
         yield
     finally:
@@ -250,11 +250,11 @@ async def test_a_pod_that_changes_during_its_repair_is_left_alone() -> None:
         node.api.fault = lambda method, path: change(node, "a") if method == "PATCH" and path.endswith("/a") else None
         before = writes(node).count("a")
         for _ in range(30):
-            await node.allocator.put_right()
+            await node.allocator.reconcile()
         assert writes(node).count("a") - before == 8
 
         node.api.fault, node.now = lambda method, path: None, 61
-        await node.allocator.put_right()
+        await node.allocator.reconcile()
         before = writes(node).count("a")
         async with kept(node), asyncio.timeout(300):
             while not left_alone(node):

@@ -27,7 +27,7 @@ async def refusal(node: AdmittingNode) -> str:
         await node.admit("by-hand")
     # A kubelet's call waits for no event.
     assert not any(node.api.events)
-    await node.allocator.put_right()
+    await node.allocator.reconcile()
     ((_, note),) = [(event["reason"], event["message"]) for event in node.api.events if event]
     reason = str(caught.value).partition("gets no card: ")[2]
     assert reason
@@ -50,7 +50,7 @@ async def test_a_wish_of_a_pod_bound_by_hand_is_granted(wishes: dict[str, Any], 
     ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     async with stage([ending, by_hand(**wishes)]) as node:
         await node.run("by-hand")
-        await node.allocator.put_right()
+        await node.allocator.reconcile()
 
         assert (node.has("by-hand"), node.card("ending")) == (cards, "-")
 
@@ -132,8 +132,8 @@ async def test_the_rule_of_slots_has_no_exception(sizes: tuple[int, ...], which:
             node.write_book()
         for _ in range(2):
             await node.allocator.recover()
-            await node.allocator.put_right()
-            await node.allocator.put_right()
+            await node.allocator.reconcile()
+            await node.allocator.reconcile()
             notes = [event["message"] for event in node.api.events]
             kept = node.allocator.view.pods.by_uid("uid-by-hand")
             assert kept is not None
@@ -172,7 +172,7 @@ async def test_a_card_that_cannot_be_known_says_why(has_ids: bool, reason: str) 
             node.lines.append(Line("uid-by-hand", "c0", ["GPU-0-_-0", "GPU-0-_-1", "GPU-0-_-2"], {}))
             node.write_book()
         await node.allocator.recover()
-        await node.allocator.put_right()
+        await node.allocator.reconcile()
 
         assert [event["message"].endswith(reason) for event in node.api.events] == [True]
 
@@ -196,7 +196,7 @@ async def test_ids_do_not_overrule_a_wish_before_the_start(
         node.lines.append(Line("uid-by-hand", "c0", node.free()[:3], {}))
         node.write_book()
         await node.allocator.recover()
-        await node.allocator.put_right()
+        await node.allocator.reconcile()
 
         is_refused = bool(reason) and not is_started
         kept = node.allocator.view.pods.by_uid("uid-by-hand")

@@ -131,7 +131,7 @@ LET_IN, NOT_LET_IN = (Allocation(((1, 4),), assigned=assigned) for assigned in (
         (pod("a"), [several("a", (0, 1), (1, 3))], None, None),
     ],
     ids=[
-        "as written", "elsewhere", "not written", "held", "put right by hand", "struck out, held", "a guess",
+        "as written", "elsewhere", "not written", "held", "written by hand", "struck out, held", "a guess",
         "several as written", "several, held",
     ],
 )  # fmt: skip

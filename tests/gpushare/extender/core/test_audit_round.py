@@ -244,7 +244,7 @@ def test_a_pod_with_a_wrongly_reported_end_comes_back() -> None:
     assert (found.kind, on.used()) == ("missing", [0, 3])
 
 
-def test_a_node_is_put_right_unless_it_had_an_event() -> None:
+def test_a_node_is_reconciled_unless_it_had_an_event() -> None:
     """Gone, or with other cards."""
     on = BookUnderAudit()
     settle = on.suspected(nodes=())

@@ -44,7 +44,7 @@ async def drift_of(on: Extender) -> dict[str, tuple[int, int]]:
     return {kind: (found.units, found.objects) for kind, found in drift.items() if found.objects}
 
 
-async def test_a_lost_delete_is_found_counted_logged_and_put_right(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lost_delete_is_found_counted_logged_and_repaired(caplog: pytest.LogCaptureFixture) -> None:
     """The phantom of the issue: its card is free again, and the next audit finds nothing."""
     async with stage(pod("a", 3, "n", 0), pod("b", 5, "n", 1)) as on:
         await delete_silently(on, "a")
