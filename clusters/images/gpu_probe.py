@@ -62,7 +62,7 @@ def load(name: str) -> ctypes.CDLL:
 
 
 def wait(seconds: float) -> None:
-    """Wait so long. A signal that comes just before a sleep is seen after it, so each sleep is short."""
+    """Wait for these seconds. A signal that comes just before a sleep is seen after it, so each sleep is short."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(max(0.0, min(0.5, end - time.monotonic())))

@@ -44,7 +44,7 @@ def is_without_room(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
     A kubelet that restarted admits what it finds by age, of one second in any order; ends pods between two of their containers; and
     keeps the ids of pods that have ended until it has looked at all. So the plugin takes one pod for another, and
     if their sizes differ and the cards are full the annotations cannot all follow: a pod is refused, and no card over-booked.
-    A real kubelet that asks for a pod which the API server has removed meanwhile is such a one, too: the plugin takes its calls for
+    A real kubelet that asks for a pod which the API server has removed is such a one, too: the plugin takes its calls for
     those of another pod (seen once).
     """
     message = pod["status"].get("message", "") if pod["status"].get("phase") == "Failed" else ""

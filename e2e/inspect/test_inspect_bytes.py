@@ -27,7 +27,7 @@ pytestmark = pytest.mark.stand_in_only(
 
 # Nodes and pods of a cluster, and what the original printed for each call.
 RECORDED: Final = sorted(Path(__file__).with_name("recorded").glob("*.json"))
-# What an API server gives an object itself.
+# The fields that an API server gives an object itself.
 _OF_THE_SERVER: Final = ("uid", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 

@@ -96,7 +96,7 @@ async def test_when_the_first_list_fails_the_resource_is_zero(stage: NodeUnderTe
 
 
 @pytest.mark.promise("G3-05")
-@pytest.mark.stand_in_only("a real kubelet works for minutes on so many ids")
+@pytest.mark.stand_in_only("a real kubelet works for minutes on that number of ids")
 @pytest.mark.parametrize(("count", "taken"), [(57_456, 57_456), (70_000, 0)], ids=["just below", "above"])
 async def test_a_list_above_4_mib_ends_the_plugin(stage: NodeUnderTest, count: int, taken: int) -> None:
     """The resource of a plugin with a longer list (73 bytes for each device here) shows 0 for good."""

@@ -53,7 +53,7 @@ def free(*pods: dict[str, Any], on: dict[str, Any] | None = None) -> dict[int, i
         ([pod(3, card=0), pod(2, card=0, phase="Pending"), pod(9, card=1)], {0: 9, 1: 1}),
         ([allocated('{"c0": {"0": 2, "1": 1}}', 3)], {0: 12, 1: 9}),
         ([pod(3, card=0, phase="Succeeded"), pod(9, card=1, where="other")], {0: 14, 1: 10}),
-        # A pod whose card is not known, or whose annotation names less than it asks for, may have any of them.
+        # A pod may have any of them if its card is not known, or if its annotation names less than it asks for.
         *(([pod(4, card=card)], {0: 10, 1: 6}) for card in (None, "x", "-1", "2", "")),
         *(
             ([allocated(text, 4)], {0: 10, 1: 6})

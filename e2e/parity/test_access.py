@@ -39,7 +39,7 @@ def short(answer: Answer) -> list[Any]:
     return [answer.code, answer.body if refused else None]
 
 
-# What makes a token and a certificate; the user that they are, or none (401).
+# The form of a token and a certificate; the user that they are, or none (401).
 Token = Callable[[Side], Awaitable[str]]
 _EXPIRED: Final = datetime(2020, 1, 1, tzinfo=UTC)
 _ANN: Final = ("ann", ["people", "system:authenticated"])

@@ -42,7 +42,7 @@ def a_job(**spec: Any) -> dict[str, Any]:
 
 _EXTENDED = container(resources={"requests": {"aliyun.com/gpu-mem": "1"}})
 _CASES: Cases = {kind: [post(plural, workload(kind))] for kind, plural in _PLURALS.items()}
-# What is filled in, and what is refused, by the spec.
+# The fields that are filled in, and those that are refused, by the spec.
 _JOBS: dict[str, dict[str, Any]] = {
     "plain": {},
     "completions": {"completions": 3},

@@ -116,7 +116,7 @@ async def test_answers_that_are_none(both: Both) -> None:
                 pod = name.replace(" ", "-")
                 await it.pod(pod)
                 condition = await it.condition(pod)
-                # Of what cannot be decoded each program has words of its own.
+                # Each program words a decoding error by itself.
                 text = condition["message"].replace(it.extender.url, "URL") if name.startswith("code") else ""
                 seen[name] = [condition["reason"], text]
                 await it.delete_pod(pod)

@@ -134,7 +134,7 @@ def test_an_api_server_that_is_too_old_is_wrong(version: str, judgement: str) ->
 
 
 def test_before_an_installation_nothing_is_wrong() -> None:
-    """What is not installed yet is unknown, with what to do; the exit code stays 0."""
+    """A part that is not installed yet is unknown, with what to do; the exit code stays 0."""
     found = lines({NODES: [node(capacity={"cpu": "4"})], PODS: [], VALIDATING_ADMISSION_POLICIES: []})
     assert bad(found) == [("admission policies", "cluster", "unknown")]
     assert not is_wrong(found)

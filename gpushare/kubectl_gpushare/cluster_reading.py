@@ -82,7 +82,7 @@ class Reading:
     progress: Progress
     now: float
     state: ClusterState = field(default_factory=ClusterState)
-    """What is read; its ``hidden`` names what may not be."""
+    """The objects that are read; ``hidden`` names those that may not be."""
 
     async def lists(self, see: Callable[[Pod], object] = lambda pod: None) -> None:
         """Fill the state; of pods those of the namespace remain, if not all may be read. ``see`` is called with each pod."""

@@ -113,7 +113,7 @@ def text(value: str | bytes) -> str:
 def survey() -> Survey:
     """All cards that NVML counts; one that does not answer is unreadable, with the reason, and stops no other.
 
-    Of two cards with one UUID the second is unreadable: nothing could tell which of them a pod has.
+    If two cards have one UUID, the second is unreadable: nothing could tell which of them a pod has.
     """
     with translated("count the cards"):
         count = pynvml.nvmlDeviceGetCount()

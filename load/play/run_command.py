@@ -64,7 +64,7 @@ def _add_load(parser: argparse.ArgumentParser) -> None:
     add("--seconds", type=count, metavar="N", help="how long pods come (default: 60; curves 20 each, soak 1800)")
     add("--rate", type=count, metavar="N", help="pods a second on average (default: 20; curves and soak 40)")
     add("--events", type=seed, metavar="N", help="watch events a second beside (default: 100; soak 200)")
-    about = "nodes in a question (default: what kube-scheduler sends on so many nodes)"
+    about = "nodes in a question (default: as many as kube-scheduler sends)"
     add("--names", type=count, metavar="N", help=about)
     add(
         "--schedulers",

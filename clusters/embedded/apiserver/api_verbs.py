@@ -1,7 +1,7 @@
 """The verbs on objects of any kind and on subresources: from a request to what is written, and to the answer.
 
 Rules: Kubernetes ``registry/core/pod/storage``. A Binding is one write of the node, with the Binding's annotations and labels,
-which win; the node need not exist. Whether a pod may be evicted is for the budgets to say, whose status is a controller's.
+which win; the node need not exist. The budgets decide whether a pod may be evicted; a controller writes their status.
 """
 
 from __future__ import annotations

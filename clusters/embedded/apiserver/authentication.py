@@ -2,7 +2,7 @@
 
 As the real API server: a certificate counts before a token, a credential that is wrong is 401 (an expired certificate too:
 that is why the handshake does not look at the dates), no credential at all is the user ``system:anonymous``. Impersonation
-is 501: a request that acted as its own user all the same would have more rights than it asked for.
+is 501: a request that acted as its own user instead would have more rights than it asked for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which requests an admission policy is about, and what mutating policies make of new objects. Pure.
 
-Of MutatingAdmissionPolicies are supported: policies with a binding, on creations, with match conditions, variables ``object``,
+MutatingAdmissionPolicies are supported in part: policies with a binding, on creations, with match conditions, variables ``object``,
 ``oldObject``, ``request`` and ``namespaceObject``, and mutations of the form ApplyConfiguration. A policy that asks for more
 (parameters, JSON patches, variables of its own) fails, by its ``failurePolicy``: an unsupported part must not look as if it did
 nothing.

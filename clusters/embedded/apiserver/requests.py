@@ -56,7 +56,7 @@ class Request:
     body: bytes
     user: User = ANONYMOUS
     warnings: list[str] = field(default_factory=list)
-    """What the user is told beside the answer."""
+    """The warnings beside the answer."""
 
     def is_set(self, name: str) -> bool:
         """Whether a flag of the query is on."""

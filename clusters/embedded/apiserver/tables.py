@@ -152,7 +152,7 @@ def _init_word(pod: Object) -> str:
 
 
 def _running_word(pod: Object, word: str) -> str:
-    """What the containers wait for, or how they ended; the first one has the last word."""
+    """The reason for which containers wait, or how they ended; that of the first one counts."""
     is_running, error = False, ""
     for status in reversed(_at(pod, "status.containerStatuses") or ()):
         terminated, waiting = _at(status, "state.terminated"), _at(status, "state.waiting.reason")
@@ -223,7 +223,7 @@ def wants_table(request: Request) -> bool:
 
 
 def shown(request: Request, answer: Answer, now: Callable[[], datetime]) -> Answer:
-    """An answer of whole objects as a table; ``includeObject`` of the query says what of the object is in a row."""
+    """An answer of whole objects as a table; ``includeObject`` of the query decides which part of the object is in a row."""
     whole = request.params.get("includeObject") == "Object"
     if isinstance(answer.body, bytes):
         return replace(answer, body=msgspec.json.encode(_table(msgspec.json.decode(answer.body), now(), whole=whole)))

@@ -52,7 +52,7 @@ class Terms:
     dry_run: bool = False
     validation: Validation = admitted
     fields: str = IGNORE
-    """What becomes of fields that there are not: ``fieldValidation`` of the request."""
+    """The treatment of fields that do not exist: ``fieldValidation`` of the request."""
     warnings: list[str] = field(default_factory=list)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 _ROOT: Final = Path(__file__).parents[3]
-# Each end has the messages that it reads, written from the protocol by itself.
+# Each end has its own copy of the messages that it reads.
 _PACKAGES: Final = ("clusters.kubelet.proto", "gpushare.deviceplugin.proto")
 
 

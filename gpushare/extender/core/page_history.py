@@ -1,4 +1,4 @@
-"""What the page shows of the past: the last decisions about pods, and one hour of numbers, a point each minute.
+"""The part of the page about the past: the last decisions about pods, and one hour of numbers, a point each minute.
 
 Pure: in memory alone, and gone with the process.
 """

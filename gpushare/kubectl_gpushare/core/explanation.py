@@ -43,7 +43,7 @@ ABSENT: Final = "absent"
 _EXAMPLES: Final = 3
 _MOST_EVENTS: Final = 10
 _OUR_EVENTS: Final = "GPUShare"
-# What gave a pod its node, if no scheduler did so alone.
+# The way in which a pod got its node, if no scheduler bound it alone.
 GPUSHARE: Final = "gpushare"
 ANOTHER_EXTENDER: Final = "another extender"
 NODE_NAME: Final = "nodeName"

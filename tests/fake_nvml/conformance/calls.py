@@ -40,7 +40,7 @@ def wait(events: Any, timeout_ms: int = 0) -> Any:
 
 
 def address(handle: Any) -> int:
-    """What a handle is, for a comparison."""
+    """The card of a handle, for a comparison."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 

@@ -1,6 +1,6 @@
 """Extenders bind at each moment of a history that a seed draws: answers are lost, requests land late, books are behind.
 
-Of several extenders none holds a lease, and a test decides what each knows of the others: the guard alone decides.
+No extender holds a lease, and a test decides what each knows of the others: the guard alone decides.
 """
 
 from __future__ import annotations

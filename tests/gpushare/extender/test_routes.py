@@ -190,7 +190,7 @@ INSPECT = HttpRequest("GET", f"{PREFIX}/inspect", b"", is_known=True)
 
 @contextlib.asynccontextmanager
 async def over(nodes: int) -> AsyncIterator[Extender]:
-    """An extender with so many nodes."""
+    """An extender with that number of nodes."""
     async with extender() as on:
         for number in range(nodes):
             on.knows(node(f"n{number:03}", 14, 14))
@@ -218,7 +218,7 @@ async def test_others_are_answered_while_many_nodes_are_inspected() -> None:
 
 
 async def test_inspections_end_with_their_caller() -> None:
-    """Of many parallel questions two are described, one after the other; a later one gets a later moment."""
+    """Two of many parallel questions are described, one after the other; a later one gets a later moment."""
     async with over(100) as on:
         first = asyncio.ensure_future(asked(on))
         for _ in range(3):

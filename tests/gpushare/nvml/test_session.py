@@ -38,7 +38,7 @@ def uuids(state: State) -> list[str]:
 
 @pytest.fixture
 def during_init(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """What happens while NVML is initialised, each once."""
+    """The events while NVML is initialised, each once."""
     acts: list[Callable[[], object]] = []
     init = pynvml.nvmlInitWithFlags
 

@@ -56,7 +56,7 @@ def a_run(
         (a_run(rate=20, jump=700), ["memory"]),
         # Too few come in the whole of it.
         (a_run(rate=9), ["memory"]),
-        # What was not measured is not kept.
+        # An amount that was not measured is not kept.
         (a_run(samples=1), ["memory", "units", "audits"]),
     ],
 )

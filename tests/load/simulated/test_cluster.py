@@ -82,7 +82,7 @@ def test_a_card_that_gets_more_than_it_holds_is_counted() -> None:
 @pytest.mark.parametrize(
     ("node", "card", "units", "over_booked"),
     [
-        # Of a pod without a card the sum of its node is judged: a has 30 units, of which pods have 10.
+        # For a pod without a card the sum of its node is judged: a has 30 units, of which pods have 10.
         ("a", None, 20, {}),
         ("a", None, 21, {("a", None): (31, 30)}),
         # A card that is not there has no room.

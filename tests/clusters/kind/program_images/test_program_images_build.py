@@ -1,4 +1,4 @@
-"""What is in the images of this checkout, if Docker has them, and which files decide their tag."""
+"""The content of this checkout's images, if Docker has them, and the files that decide their tag."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ SEVERAL = {"scheduler.framework.gpushare.allocation": '{"0":{"1":2,"0":1},"1":{"
 A, B, A_TWICE = pod("a", 3, card=0), pod("b", 3, card=1), pod("a", 3, 3, card=0)
 FULL, MANY, LARGE = pod("full", 3, card=1), pod("a", 3, 4, annotations=SEVERAL), pod("a", 9, 5, card=0)
 LEFT = "units left for the 3 of the pod that waits"
-# What waits, the call, the other cards that pod a may have, and the pod, container and cards of the match, or why there is none.
+# The pods that wait, the call, the other cards that pod a may have, and the match or why there is none.
 MATCHES: dict[str, tuple[list[Candidate], Offer, tuple[int, ...], str]] = {
     "one container's units (D2)": (waits(pod("a", 1, 2)), offer(1), (), "a c0 0"),
     "never the pod's sum (D2)": (waits(pod("a", 1, 2)), offer(3), (), "no: waits for 3 units"),

@@ -138,7 +138,7 @@ def test_spare_slots_are_enough_and_few_and_no_cards_ids(count: int, units: int)
 def test_card_removed_under_a_pod_keeps_its_amount(slots: int) -> None:
     """A kubelet that restarts with less than its running pods ask for would refuse these; the scheduler's sum would too.
 
-    The amount is in the present unit and mode. Of a card in an annotation of a later version nothing is known.
+    The amount is in the present unit and mode. A card in an annotation of a later version is not known.
     """
     known = describe_cards(physical("a", "b"), GIB, "boot")
     kept = describe_cards(physical("b"), MIB, "boot", known.cards, frozenset({0, 1}), slots=slots).cards
@@ -226,7 +226,7 @@ def test_a_list_that_a_kubelet_would_not_take_is_refused(
     ],
 )
 def test_a_list_that_a_kubelet_takes_is_served(cards: NodeCards, version: str, limit: int | None) -> None:
-    """What a refusal named works, and so do 1,120 ids everywhere."""
+    """The number that a refusal named works, and so do 1,120 ids everywhere."""
     check_ids(cards, version, limit)
 
 

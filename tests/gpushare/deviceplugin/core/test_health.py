@@ -65,7 +65,7 @@ def away(is_away: bool) -> Event:
     return lambda book: setattr(book, "driver_is_away", is_away)
 
 
-# What happens, and why each card is unhealthy after it.
+# An event, and why each card is unhealthy after it.
 FAULTS: dict[str, tuple[list[Event], list[str]]] = {
     "two unhealthy cards are two": ([xid(A, 48), xid(B, 79)], ["Xid 48", "Xid 79"]),
     "an application's Xid is none": ([xid(A, 31)], ["", ""]),
@@ -111,7 +111,7 @@ def look(now: float, action: int | None = 0, *, answers: bool = True) -> Event:
 
 
 CALM = Recovery(A, "Xid 48", RULE_COOL_DOWN)
-# What happens, and which cards recover by it.
+# An event, and the cards that recover by it.
 RECOVERIES: dict[str, tuple[list[Event], list[Recovery]]] = {
     "rule (a), a new boot": (
         [booted("one"), xid(A, 48), lost(B), booted("one"), booted(""), booted("two"), booted("two")],
@@ -144,7 +144,7 @@ RECOVERIES: dict[str, tuple[list[Event], list[Recovery]]] = {
 
 @pytest.mark.parametrize(("events", "expected"), RECOVERIES.values(), ids=RECOVERIES.keys())
 def test_a_card_recovers_by_a_rule_alone(events: list[Event], expected: list[Recovery]) -> None:
-    """What does not recover stays unhealthy."""
+    """A card that does not recover stays unhealthy."""
     book = CardHealth(XidRules(), COOL_DOWN)
     results = [event(book) for event in events]
     found = [one for result in results if isinstance(result, list) for one in result if isinstance(one, Recovery)]

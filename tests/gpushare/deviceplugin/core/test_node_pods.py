@@ -64,7 +64,7 @@ def gone(uid: str) -> Shown:
 
 
 HUGE, LAST = "9" * 5000, 2**64
-# What is shown, and the order of admission after it.
+# The pods that are shown, and the order of admission after it.
 HISTORIES: dict[str, list[Shown | list[str]]] = {
     "an update does not move a pod, whatever its assume time, and a list adds new ones at the end": [
         put("b", 2), put("gone", 1), put("b", 0), ["b", "gone"], listed(pod("a", 1), pod("b", 9)), ["b", "a"],

@@ -81,7 +81,7 @@ def victims(info: NodeInfo, preemptor: Preemptor, *proposed: str, budgets: tuple
 def test_the_end_of_the_least_worthy_frees_a_card(
     pods: list[Booking], asking: Preemptor, proposed: list[str], expected: set[str] | None
 ) -> None:
-    """Of lower priority alone, the lowest and the fewest; a proposed pod that the book does not know stays a victim."""
+    """Pods of lower priority alone, the lowest and the fewest; a proposed pod that the book does not know stays a victim."""
     assert victims(node(*pods), asking, *proposed) == expected
 
 

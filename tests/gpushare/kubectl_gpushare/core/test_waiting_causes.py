@@ -44,7 +44,7 @@ LINGERS = {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {"run
 SMALL = (pod("f1", 2, "a", 0), pod("f2", 2, "a", 1))
 TAINTED = {"taints": [{"key": "gpu", "value": "x", "effect": "NoSchedule"}]}
 
-# Of the kinds that e2e/explain brings about on a cluster only the variants.
+# Only variants of the kinds that e2e/explain brings about on a cluster.
 WAITS: dict[str, tuple[set[str], Object, tuple[Object, ...]]] = {
     "unhealthy, in slots mode": (
         {kinds.UNHEALTHY},

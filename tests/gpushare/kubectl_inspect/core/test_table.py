@@ -96,7 +96,7 @@ def test_gap_in_the_indices_keeps_cards_under_their_headings() -> None:
 
 @pytest.mark.parametrize(("total", "used", "share"), [(100, 29, "29/100 (28%)"), (16, 20, "20/16 (125%)")])
 def test_percent_is_cut_as_the_original_cuts_it(total: int, used: int, share: str) -> None:
-    """In binary fractions: 29 of 100 is 28 %. What is over-committed is more than a hundred."""
+    """In binary fractions: 29 of 100 is 28 %. An over-committed node has more than a hundred."""
     assert share in summary([node("n", {0: total}, ("p", used, {0: used}))])
 
 
