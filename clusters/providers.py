@@ -45,6 +45,8 @@ class Choices:
     """The context of these files; "" for the current one."""
     watch_lag: float = 0.0
     """The most seconds by which events of a watch come late; each watch draws its own."""
+    disturbance: float = 0.0
+    """The chance that the embedded API server disturbs a request of a ServiceAccount (``apiserver/disturbances.py``)."""
 
 
 EMBEDDED: Final = "embedded"
@@ -70,8 +72,8 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
         clock = Clock(choices.speed)
     except ValueError as error:
         raise ClusterError(str(error)) from error
-    if choices.watch_lag and name != EMBEDDED:
-        raise ClusterError(f"provider {name}: only the embedded API server can hold back the events of its watches")
+    if (choices.watch_lag or choices.disturbance) and name != EMBEDDED:
+        raise ClusterError(f"provider {name}: only the embedded API server can hold back events and disturb requests")
     if name == KIND:
         return _kind(nodes, target, choices, clock)
     if choices.node_image or choices.image_base:
@@ -81,7 +83,7 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
 
 
 def _embedded(choices: Choices, clock: Clock, folder: Path) -> ControlPlane:
-    return EmbeddedControlPlane(folder, clock, choices.snapshot, choices.watch_lag)
+    return EmbeddedControlPlane(folder, clock, choices.snapshot, choices.watch_lag, choices.disturbance)
 
 
 def _real(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:

@@ -148,6 +148,10 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The abilities that cases may count on: its programs, and its capabilities."""
         return self.programs | self.capabilities
 
+    def with_extender_options(self, options: Mapping[str, str]) -> Target:
+        """The target whose extender has these options. Raises as ``Program.words``."""
+        return msgspec.structs.replace(self, extender_or_none=self.extender.with_options(options))
+
     def spelt(self, node: NodeSpec) -> NodeSpec:
         """The node with its plugin's options as words. Raises as ``Program.words``."""
         if not node.plugin_options or self.device_plugin_or_none is None:

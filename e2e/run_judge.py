@@ -15,7 +15,14 @@ from clusters.api.exchanges import LISTENERS, Begun, Ended, Event, Exchange, Sto
 from e2e.checkers import UnknownError
 from e2e.checkers.api_writes import foreign_stays, sound_bookings, sound_reservations, true_transitions
 from e2e.checkers.extender_answers import DIFFERS
-from e2e.checkers.extender_messages import REFUSED, kept_victims, right_choices, settled_book, sound_messages
+from e2e.checkers.extender_messages import (
+    REFUSED,
+    kept_victims,
+    right_choices,
+    right_victims,
+    settled_book,
+    sound_messages,
+)
 from e2e.checkers.history import Asked
 from e2e.checkers.judgement import Finding, Judge
 
@@ -95,7 +102,13 @@ class RunJudge:
         if server not in self._judges:
             of_users = (rule(self._users) for rule in (foreign_stays, sound_bookings, true_transitions))
             self._judges[server] = Judge(
-                *of_users, sound_reservations, sound_messages, kept_victims, right_choices, settled_book
+                *of_users,
+                sound_reservations,
+                sound_messages,
+                kept_victims,
+                right_victims,
+                right_choices,
+                settled_book,
             )
         return self._judges[server]
 

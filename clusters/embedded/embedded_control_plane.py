@@ -32,16 +32,23 @@ class EmbeddedControlPlane:
     """See ``clusters.local_cluster.ControlPlane``; ``folder`` is there and stays."""
 
     def __init__(
-        self, folder: Path, clock: Clock | None = None, state: Path | None = None, watch_lag: float = 0.0
+        self,
+        folder: Path,
+        clock: Clock | None = None,
+        state: Path | None = None,
+        watch_lag: float = 0.0,
+        disturbance: float = 0.0,
     ) -> None:
-        """``state``: a file that the state is read from, if it exists, and written to in the end. ``watch_lag``: as in Choices."""
+        """``state``: a file that the state is read from, if it exists, and written to in the end. The others: as in Choices."""
         clock = clock or Clock()
         self._folder = folder
         self._state = state
         self._stack = contextlib.AsyncExitStack()
         self._clock = clock
         self._authority = Authority(folder)
-        self._server = EmbeddedApi(now=clock.now, authority=self._authority, watch_lag=watch_lag)
+        self._server = EmbeddedApi(
+            now=clock.now, authority=self._authority, watch_lag=watch_lag, disturbance=disturbance
+        )
         self._scheduler: Scheduler | None = None
         self._api: ApiClient
         self.url = ""

@@ -28,14 +28,16 @@ _SPLIT_UNITS: Final = (8, 3)
 _INIT, _PLUGIN, _KUBELET, _EXTENDER = 0.3, 0.04, 0.02, 0.05
 # The chances of a plain container, of each trait of a pod, and of a step in a gap.
 _PLAIN, _GAP, _SPLIT = 0.2, 0.2, 0.2
-_ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE = 0.12, 0.1, 0.2, 0.3, 0.15, 0.3
+_ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE, _EDITED = 0.12, 0.1, 0.2, 0.3, 0.15, 0.3, 0.1
+# Where processors are scarce, the chances that a pod asks for some, and that it asks for nothing else.
+_BUSY, _ONLY_BUSY = 0.5, 0.3
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
 # Seconds after which a container of such a pod ends.
 _ENDS_AFTER: Final = 0.3
-# The memory that a container holds for each unit that it asks for, in MiB: less than it may, as a driver keeps some for itself.
-HELD_MIB_PER_UNIT: Final = 960
+# The part of its memory that a container holds: less than it may, as a driver keeps some for itself.
+_HELD: Final = 15 / 16
 ENDS_LABEL: Final = "burst-ends"
 # An author writes a booking of its own, which a scheduler writes over.
 _FORGED_BOOKING: Final[dict[str, str]] = {
@@ -56,7 +58,8 @@ class PodPlan:
     ``inits`` are units of each init container, and whether it is a sidecar. ``called`` names its object. Another namespace may
     have a pod of that name, and so may an earlier pod. ``ends`` is the phase in which it ends. One that ``is_lost`` has the
     phase Unknown after the burst. One that ``is_marked`` has metadata of another program, and one that ``is_forged`` a booking that
-    its author wrote. ``split`` are the units that it wishes for on each of several cards.
+    its author wrote. ``split`` are the units that it wishes for on each of several cards. ``is_edited``: an administrator changes
+    its card after the burst. ``cores`` are the processors that its first container asks for.
     """
 
     name: str
@@ -70,19 +73,26 @@ class PodPlan:
     is_forged: bool = False
     split: tuple[int, ...] = ()
     is_urgent: bool = False
+    is_edited: bool = False
+    cores: int = 0
+    mib_per_unit: int = spec.MIB_PER_UNIT
 
     def manifest(self, suffix: str = "") -> dict[str, Any]:
         """The pod. Each container holds nearly what it asks for: a card with too many of them is out of memory."""
         # The memory of a card that a container does not choose would be another's.
         holds = {"HOLDS_MIB": 0} if self.split else {}
         init = [
-            _container(f"i{number}", units) | {"restartPolicy": "Always"}
+            self._container(f"i{number}", units) | {"restartPolicy": "Always"}
             if is_sidecar
-            else _container(f"i{number}", units, EXITS_AFTER=0)
+            else self._container(f"i{number}", units, EXITS_AFTER=0)
             for number, (units, is_sidecar) in enumerate(self.inits)
         ]
         ends = {"EXITS_AFTER": _ENDS_AFTER, "EXIT_CODE": int(self.ends == "Failed")} if self.ends else {}
-        containers = [_container(f"c{number}", units, **ends, **holds) for number, units in enumerate(self.containers)]
+        containers = [
+            self._container(f"c{number}", units, **ends, **holds) for number, units in enumerate(self.containers)
+        ]
+        if self.cores:
+            containers[0].setdefault("resources", {})["requests"] = {"cpu": str(self.cores)}
         body = {"containers": containers, "initContainers": init, "terminationGracePeriodSeconds": 1}
         body |= {"restartPolicy": "Never"} if self.ends else {}
         body |= {"priorityClassName": URGENT} if self.is_urgent else {}
@@ -98,6 +108,10 @@ class PodPlan:
             "labels": labels,
         }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
+
+    def _container(self, name: str, units: int, **plays: object) -> dict[str, Any]:
+        plays = {"HOLDS_MIB": int(units * self.mib_per_unit * _HELD), **plays}
+        return gpu_container(name, str(units), plays) if units else plain_container(name, plays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +182,8 @@ _OF_PODS: Final[Mapping[str, Mapping[str, Any]]] = {
     "forged": {"is_forged": False},
     "splits": {"split": ()},
     "urgent": {"is_urgent": False},
+    "edits": {"is_edited": False},
+    "cores": {"cores": 0},
     "ends": {"ends": ""},
     "inits": {"inits": ()},
 }
@@ -175,18 +191,26 @@ PARTS: Final = (*_OF_STEPS, *_OF_PODS)
 
 
 def make_burst(
-    seed: str, nodes: Mapping[str, Mapping[int, int]], most_pods: int = MOST_PODS, *, is_real: bool = False
+    seed: str,
+    nodes: Mapping[str, Mapping[int, int]],
+    most_pods: int = MOST_PODS,
+    *,
+    is_real: bool = False,
+    is_busy: bool = False,
+    mib_per_unit: int = spec.MIB_PER_UNIT,
 ) -> Burst:
     """A burst on nodes with cards of these units: 2 to ``most_pods`` pods of 1 to 3 containers, of few amounts, in a few steps.
 
     ``is_real``: its kubelets and its API server are real ones, so there is nothing that only a stand-in can be made to do.
+    ``is_busy``: pods ask for processors, too.
     """
     base, *left_out = seed.split("-")
     rng = random.Random(base)
     sizes = sorted({units for cards in nodes.values() for units in cards.values()})
     is_large = max(map(len, nodes.values())) > 8
     are_twins = rng.random() < (_TWINS_OF_LARGE if is_large else _TWINS)
-    known = [*(units for units in _AMOUNTS if units <= sizes[-1]), *sizes]
+    scale = spec.MIB_PER_UNIT // mib_per_unit
+    known = [*(units for one in _AMOUNTS if (units := _odd(rng, one, scale)) <= sizes[-1]), *sizes]
     amounts = (
         [sizes[0] // 2 + rng.randint(1, 2)] if are_twins else rng.sample(known, min(len(known), rng.randint(1, 3)))
     )
@@ -194,11 +218,14 @@ def make_burst(
     count = (max if is_large else min)(rng.randint(FEWEST_PODS, most_pods), rng.randint(FEWEST_PODS, most_pods))
     names = [f"p{number:02}" for number in range(count)]
     pods = [PodPlan(name, (amounts[0],)) if are_twins else _pod(rng, name, amounts, sizes[-1]) for name in names]
+    pods = [replace(pod, mib_per_unit=mib_per_unit) for pod in pods]
     if not is_real:
         pods = [_wild(rng, pod, count) for pod in pods]
-        if sum(_SPLIT_UNITS) not in known and max(_SPLIT_UNITS) <= sizes[-1] and rng.random() < _SPLIT:
+        if scale == 1 and sum(_SPLIT_UNITS) not in known and max(_SPLIT_UNITS) <= sizes[-1] and rng.random() < _SPLIT:
             containers = rng.choice([(sum(_SPLIT_UNITS),), (0, sum(_SPLIT_UNITS)), (sum(_SPLIT_UNITS), 0)])
             pods[-1] = replace(pods[-1], containers=containers, inits=(), split=_SPLIT_UNITS)
+        if is_busy:
+            pods = [_busy(rng, pod) for pod in pods]
     steps: list[Step] = []
     there: list[PodPlan] = []
     while pods:
@@ -221,6 +248,11 @@ def make_burst(
             )
         )
     return Burst(base, tuple(steps)).without(*left_out)
+
+
+def _odd(rng: random.Random, units: int, scale: int) -> int:
+    """The same amount in small units, and a little less."""
+    return units * scale - rng.randrange(scale)
 
 
 def _pod(rng: random.Random, name: str, amounts: Sequence[int], largest: int) -> PodPlan:
@@ -248,7 +280,15 @@ def _wild(rng: random.Random, pod: PodPlan, count: int) -> PodPlan:
         is_marked=rng.random() < _MARKED,
         is_forged=rng.random() < _FORGED,
         is_urgent=rng.random() < _URGENT,
+        is_edited=rng.random() < _EDITED,
     )
+
+
+def _busy(rng: random.Random, pod: PodPlan) -> PodPlan:
+    if rng.random() >= _BUSY:
+        return pod
+    pod = replace(pod, cores=rng.randint(1, 2))
+    return replace(pod, containers=(0,), inits=(), split=()) if rng.random() < _ONLY_BUSY else pod
 
 
 def _in_place(pod: PodPlan, of: PodPlan) -> PodPlan:
@@ -264,8 +304,3 @@ def _reduced(step: Step, parts: Sequence[str]) -> Step:
         step = replace(step, create=tuple(replace(pod, called=f"{pod.name}-alone") for pod in step.create))
     create = tuple(replace(pod, **of_pods) for pod in step.create if pod.name not in parts)
     return replace(step, create=create, delete=tuple(name for name in step.delete if name not in parts), **of_step)
-
-
-def _container(name: str, units: int, **plays: object) -> dict[str, Any]:
-    plays = {"HOLDS_MIB": units * HELD_MIB_PER_UNIT, **plays}
-    return gpu_container(name, str(units), plays) if units else plain_container(name, plays)

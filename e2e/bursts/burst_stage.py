@@ -17,11 +17,12 @@ from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster, load_nodes
 from clusters.providers import Choices
-from clusters.targets import Target
+from clusters.targets import Target, load_target
 from e2e import commands, spec
 from e2e.bursts.burst_plan import MOST_PODS, NAMESPACES, URGENT, Burst, make_burst
 from e2e.bursts.play import SETTLE_SECONDS, Player
-from e2e.bursts.world import FOREIGN, NodePlan, make_world, units_of_model
+from e2e.bursts.world import FOREIGN, SLOTS_OF_A_CARD, World, make_world, units_of_model
+from e2e.chaos.actors import grant_guards
 from e2e.observer import observing, own_cluster
 from e2e.real_kubelets import STAND_INS
 from e2e.site.node_cards import amount
@@ -29,7 +30,9 @@ from e2e.target_capabilities import options_known
 
 _NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bursts.yaml"
 # The number of consecutive bursts that share a world.
-BURSTS_OF_A_WORLD: Final = 3
+BURSTS_OF_A_WORLD: Final = 2
+# The chance of each disturbance of a request in a world that is disturbed.
+_DISTURBANCE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +47,23 @@ class Venue:
     speed: float = 1.0
     """How many times as fast as the machine's its clock runs."""
 
-    def world(self, seed: str) -> tuple[NodePlan, ...]:
-        """The nodes of a burst's world; none if they are given."""
+    def world(self, seed: str) -> World:
+        """The world of a burst."""
         base, _, number = seed.partition("-")[0].rpartition("/")
-        return () if self.is_real else make_world(base, int(number) // BURSTS_OF_A_WORLD)
+        return World() if self.is_real else make_world(base, int(number) // BURSTS_OF_A_WORLD)
 
     async def burst(self, seed: str, player: Player) -> Burst:
         """The burst of a seed, as it is played here, on a player of its world."""
-        burst = make_burst(seed, await player.sizes(), self.most_pods, is_real=self.is_real)
-        return burst if player.can_split else burst.without("splits")
+        sizes, is_busy = await player.sizes(), player.world.preempts
+        burst = make_burst(
+            seed,
+            sizes,
+            self.most_pods,
+            is_real=self.is_real,
+            is_busy=is_busy,
+            mib_per_unit=player.world.mib_per_unit,
+        )
+        return burst if "wishes" in player.claims else burst.without("splits")
 
 
 # Waits of minutes in a cluster (the scheduler's back-off, a container's next attempt) must not make a burst long.
@@ -74,14 +85,29 @@ async def open_player(provider: str, target: Target, choices: Choices, seed: str
     venue = venue_of(provider)
     world = venue.world(seed)
     speed = choices.speed if venue.speed == 1 else venue.speed
+    disturbance = _DISTURBANCE if world.is_disturbed and provider == "embedded" else 0.0
+    if world.has_slots and target.slots_target:
+        target = load_target(target.slots_target, choices.environment)
+    else:
+        world = replace(world, has_slots=False)
     with tempfile.TemporaryDirectory() as folder, options_known(target):
-        nodes = [target.spelt(one) for one in [one.made(Path(folder)) for one in world] or load_nodes(_NODES_FILE)]
-        async with own_cluster(provider, nodes, target, replace(choices, speed=speed)) as cluster:
+        made = [one.made(Path(folder), has_slots=world.has_slots) for one in world.nodes]
+        nodes = [target.spelt(one) for one in made or load_nodes(_NODES_FILE)]
+        if world.is_guarded and "guarded" in target.claims:
+            target = target.with_extender_options({"guarded": ""})
+        choices = replace(choices, speed=speed, disturbance=disturbance)
+        async with own_cluster(provider, nodes, target, choices) as cluster:
             await _furnish(cluster, world)
             unhealthy = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else frozenset()
             names = [node.name for node in nodes]
             async with player_on(
-                cluster, names, venue.settle_seconds, is_real=venue.is_real, target=target, unhealthy=unhealthy
+                cluster,
+                names,
+                venue.settle_seconds,
+                is_real=venue.is_real,
+                target=target,
+                unhealthy=unhealthy,
+                world=world,
             ) as player:
                 yield player
 
@@ -95,11 +121,13 @@ async def player_on(
     is_real: bool,
     target: Target | None = None,
     unhealthy: frozenset[tuple[str, int]] = frozenset(),
+    world: World = World(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Player]:
     """Plays on a cluster that is there, on all of its nodes with cards, of which ``unhealthy`` may not be used."""
     inspect = partial(_table, cluster, target) if target is not None and target.inspect_or_none is not None else None
     async with contextlib.AsyncExitStack() as stack:
-        observers = [await stack.enter_async_context(observing(cluster, namespace)) for namespace in NAMESPACES]
+        unit = world.mib_per_unit
+        observers = [await stack.enter_async_context(observing(cluster, one, mib_per_unit=unit)) for one in NAMESPACES]
         player = Player(
             observers,
             nodes,
@@ -107,39 +135,47 @@ async def player_on(
             is_real=is_real,
             inspect=inspect,
             unhealthy=unhealthy,
-            can_split=target is not None and "wishes" in target.claims,
+            claims=frozenset(target.claims) if target is not None else frozenset(),
+            world=world,
         )
         stack.push_async_callback(player.clear)
         yield player
 
 
-async def _furnish(cluster: Cluster, world: Sequence[NodePlan]) -> None:
+async def _furnish(cluster: Cluster, world: World) -> None:
     """Write the metadata of another program on the nodes, and create the class of urgent pods."""
-    for node in world:
+    for node in world.nodes:
         await cluster.api.patch(NODES, node.name, {"metadata": FOREIGN}, content_type=MERGE_PATCH)
         await cluster.api.patch(
             NODES, node.name, {"status": node.status()}, subresource="status", content_type=MERGE_PATCH
         )
-    if world:
+    if world.is_guarded:
+        await grant_guards(cluster.api)
+    if world.nodes:
         kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": URGENT}}
-        await cluster.api.create(kind | {"value": 1000, "preemptionPolicy": "Never"})
+        policy = "PreemptLowerPriority" if world.preempts else "Never"
+        await cluster.api.create(kind | {"value": 1000, "preemptionPolicy": policy})
 
 
-async def _fail_cards(cluster: Cluster, world: Sequence[NodePlan]) -> frozenset[tuple[str, int]]:
+async def _fail_cards(cluster: Cluster, world: World) -> frozenset[tuple[str, int]]:
     """Cards fail for good, one after the other; (node, index) of each, when the cluster offers it no more."""
-    unhealthy = list[tuple[str, int]]()
-    for node in world:
+    unhealthy, resource = list[tuple[str, int]](), spec.RESOURCE_SLOT if world.has_slots else spec.RESOURCE_MEMORY
+    for node in world.nodes:
         for index in node.unhealthy:
             await cluster.fake_nvml(node.name, "xid", str(index), "79")
             unhealthy.append((node.name, index))
             gone = {one for name, one in unhealthy if name == node.name}
-            units = [units_of_model(model, node.driver) for place, model in enumerate(node.models) if place not in gone]
-            await eventually(partial(_offered, cluster, node.name), sum(units).__eq__, f"{node.name} offers {units}")
+            left = [model for place, model in enumerate(node.models) if place not in gone]
+            # Slots mode takes slots away, and no memory.
+            units = [SLOTS_OF_A_CARD if world.has_slots else units_of_model(model, node.driver) for model in left]
+            await eventually(
+                partial(_offered, cluster, node.name, resource), sum(units).__eq__, f"{node.name} offers {units}"
+            )
     return frozenset(unhealthy)
 
 
-async def _offered(cluster: Cluster, node: str) -> int:
-    return amount(await cluster.api.get(NODES, node), spec.RESOURCE_MEMORY, "allocatable")
+async def _offered(cluster: Cluster, node: str, resource: str) -> int:
+    return amount(await cluster.api.get(NODES, node), resource, "allocatable")
 
 
 async def _table(cluster: Cluster, target: Target) -> str:

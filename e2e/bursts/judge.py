@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from e2e import spec
-from e2e.bursts.burst_plan import ENDS_LABEL, HELD_MIB_PER_UNIT, POD_LABEL
+from e2e.bursts.burst_plan import ENDS_LABEL, POD_LABEL
 from e2e.checkers.history import Asked, Cards, Entry, Listed, State, name_of
 from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, shares_or_none
-from e2e.checkers.pod_requests import gpu_containers, units_of
+from e2e.checkers.pod_requests import units_of
 
 # The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
 _KEPT: Final = "the kubelet keeps"
@@ -83,22 +84,40 @@ def all_run(pods: Sequence[Mapping[str, Any]]) -> bool:
     return bool(pods) and all(is_running(pod) and not leaves(pod) for pod in pods)
 
 
-def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes: Sizes) -> list[str]:
-    """Pods that have a step before them: run if they are bound, be bound if a card has room, or be gone."""
+def unsettled(
+    pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes: Sizes, cores: Mapping[str, int] | None = None
+) -> list[str]:
+    """Pods that have a step before them: run if they are bound, be bound if a card has room, or be gone.
+
+    ``cores`` of each node count if they are scarce.
+    """
     names = {pod["metadata"]["labels"][POD_LABEL] for pod in pods}
     findings = [f"{name}: is not there" for name in sorted(expected - names)]
     findings += [f"{pod['metadata']['name']}: is still there" for pod in pods if _should_be_gone(pod, expected)]
     booked = booked_in_api(pods)
-    largest = max(units - booked.get((node, card), 0) for node, cards in sizes.items() for card, units in cards.items())
+    free = {
+        node: {card: units - booked.get((node, card), 0) for card, units in of.items()} for node, of in sizes.items()
+    }
+    idle = {
+        node: count - sum(_cores(pod) for pod in pods if _is_on(pod, node)) for node, count in (cores or {}).items()
+    }
     for pod in pods:
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
         if node and not (_has_ended(pod) if ENDS_LABEL in pod["metadata"]["labels"] else is_running(pod)):
             findings.append(f"{name}: bound to {node}, but {pod['status'].get('phase')}: {why(pod)}")
-        elif (
-            not node and units_of(pod) <= largest and spec.WISH_SPLIT not in (pod["metadata"].get("annotations") or {})
-        ):
-            findings.append(f"{name}: waits for {units_of(pod)} units, but a card has {largest}")
+        elif not node and spec.WISH_SPLIT not in (pod["metadata"].get("annotations") or {}):
+            rooms = [max(of.values(), default=0) for on, of in free.items() if idle.get(on, math.inf) >= _cores(pod)]
+            if rooms and units_of(pod) <= max(rooms):
+                findings.append(f"{name}: waits for {units_of(pod)} units, but a card has {max(rooms)}")
     return findings
+
+
+def _is_on(pod: Mapping[str, Any], node: str) -> bool:
+    return holds_a_node(pod) and bool(pod["spec"]["nodeName"] == node)
+
+
+def _cores(pod: Mapping[str, Any]) -> int:
+    return int(pod["spec"]["containers"][0].get("resources", {}).get("requests", {}).get("cpu", 0))
 
 
 def why(pod: Mapping[str, Any]) -> str:
@@ -126,15 +145,20 @@ def held_memory(state: State, entry: Entry) -> Iterator[Finding]:
     expected: dict[int, int] = defaultdict(int)
     for pod in state.pods.values():
         if is_running(pod) and pod["spec"]["nodeName"] == entry.node:
-            index, *others = shares_or_none(pod) or (-1,)
-            units = sum(one.units for one in gpu_containers(pod) if one.kind != "init")
-            # A pod on several cards holds nothing.
-            expected[index] += 0 if others else units * HELD_MIB_PER_UNIT
+            index, *_ = shares_or_none(pod) or (-1,)
+            expected[index] += _held(pod)
     for index in sorted(entry.cards.keys() | expected.keys()):
         held = entry.cards[index].held_mib if index in entry.cards else 0
         if held != expected[index]:
             text = f"processes hold {held} MiB, its pods {expected[index]}"
             yield Finding("held memory", entry.at, text, node=entry.node, card=index)
+
+
+def _held(pod: Mapping[str, Any]) -> int:
+    """The memory that its containers were made to hold, in MiB, without init containers: these have ended."""
+    sidecars = [one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    settings = [each for one in (*pod["spec"]["containers"], *sidecars) for each in one.get("env") or ()]
+    return sum(int(each["value"]) for each in settings if each["name"] == "SIMULATED_HOLDS_MIB")
 
 
 def book_is_whole(state: State, entry: Entry) -> Iterator[Finding]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import random
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
@@ -17,6 +19,7 @@ from clusters.local_cluster import LocalCluster
 from clusters.provider import EXTENDER
 from e2e import spec
 from e2e.builders import gated
+from e2e.bursts import questions
 from e2e.bursts.burst_plan import POD_LABEL, Burst, Step
 from e2e.bursts.judge import (
     book_is_whole,
@@ -31,10 +34,13 @@ from e2e.bursts.judge import (
     wrong_rows,
 )
 from e2e.bursts.result import Result
+from e2e.bursts.world import World
 from e2e.checkers.extender_answers import book_beyond_cards, book_differs
+from e2e.checkers.extender_messages import LAG_SECONDS
 from e2e.checkers.history import Asked, Entry, Listed, name_of
 from e2e.checkers.judgement import Finding, judge
-from e2e.checkers.overcommit import Sizes, over_booked, unreadable
+from e2e.checkers.overcommit import Sizes, over_booked, over_slotted, unreadable
+from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import SUM, right_card
 from e2e.observer import Observer
 
@@ -49,7 +55,7 @@ class Player:
     """Plays one burst after the other in the namespaces of its observers.
 
     ``restart_plugin`` restarts a node's device plugin; if it is not given, that is the cluster's. ``inspect`` prints the table of
-    a target. No pod may use the cards ``unhealthy``, of (node, index). ``can_split``: its programs know the wish ``split``.
+    a target. No pod may use the cards ``unhealthy``, of (node, index). ``claims`` are the capabilities of its programs.
     """
 
     def __init__(
@@ -62,7 +68,8 @@ class Player:
         is_real: bool = False,
         inspect: Callable[[], Awaitable[str]] | None = None,
         unhealthy: frozenset[tuple[str, int]] = frozenset(),
-        can_split: bool = False,
+        claims: frozenset[str] = frozenset(),
+        world: World = World(),  # noqa: B008 - frozen
     ) -> None:
         self.observers = observers
         self.observer = observers[0]
@@ -72,7 +79,8 @@ class Player:
         self._cluster = self.observer.cluster
         self._inspect = inspect
         self._unhealthy = unhealthy
-        self.can_split = can_split
+        self.claims = claims
+        self.world = world
         self._restart_plugin = restart_plugin or self._restart_clusters_plugin
         self._settle_seconds = settle_seconds
         self._replacements = 0
@@ -90,15 +98,19 @@ class Player:
         self._passed_over = set()
         large = any(len(cards) > 8 for cards in (await self.sizes()).values())
         self._had = Counter(
-            worlds_of_more_than_8_cards=int(large), worlds_with_unhealthy_cards=int(bool(self._unhealthy))
+            worlds_of_more_than_8_cards=int(large),
+            worlds_with_unhealthy_cards=int(bool(self._unhealthy)),
+            worlds_with_a_disturbed_API_server=int(self.world.is_disturbed),
         )
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
         result.findings = await self._steps(burst) + await self._settle(burst, frozenset(burst.staying))
         if not result.findings:
             await self._lose(burst)
+            result.findings = await self._edit(burst)
+            await self._ask(burst)
         other_sums = frozenset(self.nodes) if self._is_real else burst.restarted
         seen = await self._look(result)
-        found = judge(seen, unreadable, over_booked, right_card, started_again, held_memory)
+        found = judge(seen, unreadable, over_booked, over_slotted, right_card, started_again, held_memory)
         result.findings += [str(one) for one in found if one.rule != SUM or one.node not in other_sums]
         result.other_sums = sum(one.rule == SUM for one in found)
         if not result.findings:
@@ -210,6 +222,48 @@ class Player:
                 await self._patch(pod, {"status": {"phase": "Unknown", "reason": "NodeLost"}}, "status")
                 self._had["pods_of_phase_Unknown"] += 1
 
+    async def _edit(self, burst: Burst) -> list[str]:
+        """An administrator writes another card on some pods that run: the plugin writes the true one again."""
+        edited = {name for name, pod in burst.staying.items() if pod.is_edited}
+        cards = {}
+        for pod in await self._pods():
+            index = (pod["metadata"].get("annotations") or {}).get(spec.POD_INDEX, "")
+            others = self._known.get(pod["spec"].get("nodeName", ""), {}).keys() - {int(index or -1)}
+            if pod["metadata"]["labels"][POD_LABEL] in edited and is_running(pod) and index and others:
+                cards[pod["metadata"]["uid"]] = index
+                await self._patch(pod, {"metadata": {"annotations": {spec.POD_INDEX: str(min(others))}}})
+                self._had["pods_with_a_card_by_an_administrator"] += 1
+
+        async def wrong() -> list[str]:
+            return [
+                f"{name_of(pod)}: names card {pod['metadata']['annotations'].get(spec.POD_INDEX)}, not {card}"
+                for pod in await self._pods()
+                if (card := cards.get(pod["metadata"]["uid"]))
+                and pod["metadata"]["annotations"].get(spec.POD_INDEX) != card
+            ]
+
+        try:
+            return await eventually(wrong, lambda found: not found, "cards are as before", seconds=self._settle_seconds)
+        except NotReachedError:
+            return await wrong()
+
+    async def _ask(self, burst: Burst) -> None:
+        """Ask the extender at rest; the answers are judged as all of a run are (``run_judge.py``)."""
+        if self._is_real or "preempt" not in self.claims:
+            return
+        # The extender may have read all changes then.
+        await asyncio.sleep(LAG_SECONDS)
+        rng, pods, sizes = random.Random(burst.seed), await self._pods(), await self.sizes()
+        slot = {spec.RESOURCE_SLOT: "1"} if self.world.has_slots else {}
+        for pod in questions.fitting(rng, pods, sizes, slot):
+            await self._put(spec.FILTER, {"Pod": pod, "Nodes": None, "NodeNames": [*sizes]})
+        for pod, proposed in questions.preempting(rng, pods, sizes, slot):
+            victims = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in proposed.items()}
+            await self._put(spec.PREEMPT, {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims})
+
+    async def _put(self, verb: str, question: Mapping[str, Any]) -> None:
+        await self.observer.post(verb, json.dumps(question))
+
     async def _patch(self, pod: Object, patch: dict[str, Any], subresource: str | None = None) -> None:
         metadata = pod["metadata"]
         await self._cluster.api.patch(
@@ -251,7 +305,8 @@ class Player:
                     self._without_room += len(without_room)
                     self._kept_out += len(kept_out)
                     refused = turned_away + without_room + kept_out
-                    if not refused and not (left := unsettled(pods, expected, sizes)):
+                    ended = await self._replace_preempted(pods, burst, expected) if self.world.preempts else False
+                    if not (refused or ended) and not (left := unsettled(pods, expected, sizes, self._cores)):
                         return []
                     await asyncio.gather(*(self._replace(pod, burst, expected) for pod in refused))
                     await asyncio.sleep(until_next_look(begun))
@@ -264,13 +319,28 @@ class Player:
             self._replacements += 1
             await self.observer.create(burst.made[name].manifest(f"-r{self._replacements}"))
 
+    async def _replace_preempted(self, pods: Sequence[Object], burst: Burst, expected: frozenset[str]) -> bool:
+        """Create pods again that urgent ones have ended, as their owner would. Are there some?"""
+        ended = sorted(expected - {pod["metadata"]["labels"][POD_LABEL] for pod in pods})
+        for name in ended:
+            self._replacements += 1
+            self._had["preempted_pods"] += 1
+            await self.observer.create(burst.made[name].manifest(f"-r{self._replacements}"))
+        return bool(ended)
+
+    @property
+    def _cores(self) -> dict[str, int]:
+        """The processors of each node, if they are scarce."""
+        return {node.name: node.cores for node in self.world.nodes} if self.world.preempts else {}
+
     async def _look(self, result: Result) -> list[Entry]:
         pods = await self._pods()
         running = [pod for pod in pods if is_running(pod)]
         result.running = len(running)
-        told = await asyncio.gather(*(self._of(pod["metadata"]["namespace"]).told([pod]) for pod in running))
+        holding = [pod for pod in running if gpu_containers(pod)]
+        told = await asyncio.gather(*(self._of(pod["metadata"]["namespace"]).told([pod]) for pod in holding))
         cards = [self.observer.cards(node) for node in self.nodes]
-        return [Listed(0.0, pods), *cards, *(entry for entries in told for entry in entries)]
+        return [Listed(0.0, *await self._listed()), *cards, *(entry for entries in told for entry in entries)]
 
     async def _listed(self) -> tuple[list[Object], list[Object]]:
         return await self._pods(), await self._cluster.api.list(NODES)

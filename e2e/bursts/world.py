@@ -1,10 +1,10 @@
-"""The nodes on which bursts play on stand-in kubelets, by a seed. Real kubelets have given nodes. Pure."""
+"""The cluster on which bursts play on stand-in kubelets, by a seed. Real kubelets have given nodes. Pure."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,10 +30,15 @@ _MOST_NODES: Final = 4
 _LARGE: Final = 3
 # Beyond this number of ids on a node a call of its kubelet takes long, which a thousand bursts would feel.
 _MOST_UNITS: Final = 400
-# The chance that a node has cards that fail, of which no more than two do.
-_UNHEALTHY, _MOST_UNHEALTHY = 0.4, 2
+# The chance that a node has cards that fail, of which no more than two do, and that its largest is one of them.
+_UNHEALTHY, _MOST_UNHEALTHY, _LARGEST = 0.4, 2, 0.5
+# More than the containers of a burst.
+SLOTS_OF_A_CARD: Final = 64
 # Seconds within which a kubelet admits equal pods in any order, which a device plugin has to bear.
 _SHUFFLE: Final = 0.1
+# The chances of each trait of a world, and the cores of its nodes if pods end others: too few for all pods.
+_DISTURBED, _GUARDED, _PREEMPTS, _SLOTS = 0.4, 0.4, 0.3, 0.25
+_FEW_CORES: Final = 6
 _ADDRESSES: Final = (
     ("Hostname", "{node}"),
     ("ExternalIP", "203.0.113.9"),
@@ -53,12 +58,14 @@ class NodePlan:
     driver: str
     addresses: tuple[tuple[str, str], ...]
     unhealthy: tuple[int, ...] = ()
+    cores: int = 16
 
-    def made(self, folder: Path) -> NodeSpec:
+    def made(self, folder: Path, *, has_slots: bool = False) -> NodeSpec:
         """The node to make; its box is a file in the folder."""
         box = folder / f"{self.name}.yaml"
         box.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in self.models]}))
-        return NodeSpec(self.name, str(box), admission_shuffle=_SHUFFLE)
+        options = {"slots": str(SLOTS_OF_A_CARD)} if has_slots else {}
+        return NodeSpec(self.name, str(box), cpu=str(self.cores), plugin_options=options, admission_shuffle=_SHUFFLE)
 
     def status(self) -> dict[str, Any]:
         """The part of its status that others write."""
@@ -66,18 +73,42 @@ class NodePlan:
         return {"addresses": addresses, "capacity": {FOREIGN_RESOURCE: FOREIGN_AMOUNT}}
 
 
-def make_world(seed: str, number: int) -> tuple[NodePlan, ...]:
+@dataclass(frozen=True, slots=True)
+class World:
+    """The nodes, none if they are given, and what else differs from cluster to cluster."""
+
+    nodes: tuple[NodePlan, ...] = ()
+    is_disturbed: bool = False
+    """The API server loses answers, and more (``Choices.disturbance``)."""
+    is_guarded: bool = False
+    """The extender reserves cards as if there were other extenders."""
+    preempts: bool = False
+    """Urgent pods end others, and processors are scarce."""
+    has_slots: bool = False
+    """Its nodes are in slots mode, in exact MiB."""
+
+    @property
+    def mib_per_unit(self) -> int:
+        """The unit of its cards."""
+        return 1 if self.has_slots else spec.MIB_PER_UNIT
+
+
+def make_world(seed: str, number: int) -> World:
     """One to four nodes of one to eight cards each, or one of nine to sixteen, of mixed sizes and drivers."""
     rng = random.Random(f"world {seed}/{number}")
-    if number % _LARGE == 0:
-        return (_node(rng, "w0", _MANY),)
-    return tuple(_node(rng, f"w{place}", _FEW) for place in range(rng.randint(1, _MOST_NODES)))
+    counts, places = (_MANY, 1) if number % _LARGE == 0 else (_FEW, rng.randint(1, _MOST_NODES))
+    nodes = tuple(_node(rng, f"w{place}", counts) for place in range(places))
+    chances = (_DISTURBED, _GUARDED, _PREEMPTS, _SLOTS)
+    is_disturbed, is_guarded, preempts, has_slots = (rng.random() < chance for chance in chances)
+    if preempts:
+        nodes = tuple(replace(node, cores=_FEW_CORES) for node in nodes)
+    return World(nodes, is_disturbed, is_guarded, preempts, has_slots)
 
 
-def units_of_model(model: str, driver: str) -> int:
+def units_of_model(model: str, driver: str, mib_per_unit: int = spec.MIB_PER_UNIT) -> int:
     """The units of a card under a driver; 0 if that driver does not know it, or not its memory."""
     try:
-        return catalogue()[model].memory_mib(driver) // spec.MIB_PER_UNIT
+        return catalogue()[model].memory_mib(driver) // mib_per_unit
     except CatalogueError:
         return 0
 
@@ -90,4 +121,8 @@ def _node(rng: random.Random, name: str, counts: tuple[int, int]) -> NodePlan:
     addresses = [(kind, address.format(node=name)) for kind, address in _ADDRESSES]
     rng.shuffle(addresses)
     unhealthy = rng.sample(range(count), rng.randint(1, min(count - 1, _MOST_UNHEALTHY))) if count > 1 else []
+    if unhealthy and rng.random() < _LARGEST:
+        # Without it a pod of its size finds no card that any pod's end would free.
+        largest = max(range(count), key=lambda place: units_of_model(models[place], driver))
+        unhealthy = list({largest, *unhealthy[1:]})
     return NodePlan(name, models, driver, tuple(addresses), tuple(unhealthy) if rng.random() < _UNHEALTHY else ())

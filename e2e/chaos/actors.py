@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from clusters.api.api_client import ApiError
+from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.readiness import is_up
 from clusters.deploy.render import FOLDER
 from clusters.processes.ports import free_port
@@ -122,19 +122,10 @@ class Troupe:
         """The extenders, and the scheduler (for pods of ``schedulers.NAME``) that reaches one or the other of them."""
         async with self._stack:
             if self._guards:
-                await self._grant()
+                await grant_guards(self._cluster.api)
             extenders = [await self._extender(name) for name in ("first", "second")]
             service = await self._stack.enter_async_context(TcpProxy(*(_port(actor.url) for actor in extenders)))
             yield extenders, await self._scheduler(f"http://{_HOST}:{service.port}{self._target.extender.path}")
-
-    async def _grant(self) -> None:
-        """Create the namespace of the guards, and the right to write them, unless they are there."""
-        for manifest in yaml.safe_load_all(_GUARDS.read_text()):
-            try:
-                await self._cluster.api.create(manifest)
-            except ApiError as error:
-                if error.reason != "AlreadyExists":
-                    raise
 
     async def _extender(self, name: str) -> Actor:
         metrics = free_port()
@@ -183,3 +174,13 @@ def _port(url: str) -> int:
     port = urlsplit(url).port
     assert port is not None
     return port
+
+
+async def grant_guards(api: ApiClient) -> None:
+    """Create the namespace of the guards, and the right to write them, unless they are there."""
+    for manifest in yaml.safe_load_all(_GUARDS.read_text()):
+        try:
+            await api.create(manifest)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise

@@ -152,7 +152,7 @@ def _choice(pod: Object, node: Object, answer: _Filtered, at: float, *, has_room
 def kept_victims(state: State, entry: Entry) -> Iterator[Finding]:
     """The victims of an answer are pods of their node, with all proposed ones that have no card memory.
 
-    The scheduler proposed those because of other resources. A node that the answer leaves out is no finding.
+    The scheduler proposed those because of other resources.
     """
     if not isinstance(entry, Asked) or entry.path != spec.PREEMPT or entry.status != 200:
         return
@@ -164,6 +164,37 @@ def kept_victims(state: State, entry: Entry) -> Iterator[Finding]:
         if wrong := strangers | (others - uids):
             text = f"not of the node, or without card memory and left out: {', '.join(sorted(wrong))}"
             yield Finding("victims", entry.at, text, node=node)
+
+
+def right_victims(state: State, entry: Entry) -> Iterator[Finding]:
+    """Without an answer's victims, all less important than the pod, a card has room; a node that is left out has no such pods.
+
+    Not judged are the nodes and pods that ``right_choices`` leaves out.
+    """
+    if not isinstance(entry, Asked) or entry.path != spec.PREEMPT or entry.status != 200:
+        return
+    pod = entry.question.get("Pod") if isinstance(entry.question, Mapping) else None
+    if not isinstance(pod, dict) or not _is_plain(pod, state):
+        return
+    proposed, kept, priority = _victims(entry.question), _victims(entry.answer), _priority(pod)
+    for name in sorted(proposed):
+        node = state.nodes.get(name)
+        if node is None or name in state.banned or not _is_settled(state, name, entry):
+            continue
+        pods = [one for one in state.pods.values() if one["spec"].get("nodeName") == name]
+        ended = [one for one in pods if one["metadata"]["uid"] in kept.get(name, ())]
+        important = [one for one in pods if _priority(one) >= priority]
+        if unfair := [name_of(one) for one in ended if one in important]:
+            yield Finding("victims", entry.at, f"as important as the pod: {', '.join(unfair)}", node=name)
+        if name in kept and _has_room(pod, node, [one for one in pods if one not in ended]) is False:
+            yield Finding("victims", entry.at, "no card has room when they have ended", node=name)
+        # A pod that holds a card after its end, or by hand, makes every number uncertain.
+        if name not in kept and all(map(_is_certain, pods)) and _has_room(pod, node, important):
+            yield Finding("victims", entry.at, "left out, though the end of less important pods makes room", node=name)
+
+
+def _priority(pod: Object) -> int:
+    return int(pod["spec"].get("priority") or 0)
 
 
 def _victims(message: Any) -> dict[str, set[str]]:
@@ -198,6 +229,9 @@ def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:
     except UnreadableError:
         return None
     if not cards.cards or spec.NODE_OVERUSE in annotations or any(not _is_certain(one) for one in pods):
+        return None
+    if cards.mode == SLOTS and any(len(shares_or_none(one) or ()) > 1 for one in pods):
+        # The slots that such a pod holds are not known.
         return None
     name = node["metadata"]["name"]
     booked, taken = booked_in_api(pods), slots_taken(pods, name)
@@ -242,7 +276,7 @@ def _is_certain(pod: Object) -> bool:
     if not holds_a_node(pod):
         statuses = [one.get("state") or {} for one in pod["status"].get("containerStatuses") or ()]
         return not any("running" in one for one in statuses)
-    return len(shares_or_none(pod) or {}) == 1
+    return bool(shares_or_none(pod))
 
 
 def _read(value: Any, kind: Any) -> Any:

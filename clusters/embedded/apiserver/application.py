@@ -20,6 +20,7 @@ from clusters.embedded.apiserver.api_verbs import Verbs
 from clusters.embedded.apiserver.authentication import ANONYMOUS, Authenticator, User
 from clusters.embedded.apiserver.authorization import Authorizer, attributes_of, forbidden
 from clusters.embedded.apiserver.discovery import about, nothing
+from clusters.embedded.apiserver.disturbances import Disturbances
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.reads import list_objects
 from clusters.embedded.apiserver.refusals import (
@@ -67,11 +68,13 @@ class ApiServer:
         logs: PodLogs,
         access: tuple[Authenticator, Authorizer],
         tokens: ServiceAccountTokens,
+        disturbances: Disturbances,
     ) -> None:
         self.user = ANONYMOUS
         """The user of the last request, so of each change that is made now: a verb waits for nothing."""
         self._authenticator, self._authorizer = access
         self._tokens = tokens
+        self._disturbances = disturbances
         self._reviews = AccessReviews(self._authorizer, writes.now)
         self._writes = writes
         self._watches = watches
@@ -101,7 +104,7 @@ class ApiServer:
         """Answer one request."""
         try:
             request = await read_request(scope, receive, self._user(scope))
-            answer = await self._answer(request)
+            answer = await self._disturbances.answer(request, self._answer)
         except RefusalError as refusal:
             answer = refused(refusal)
         except RecursionError:

@@ -28,6 +28,7 @@ from clusters.embedded.apiserver.authentication import (
 )
 from clusters.embedded.apiserver.authorization import Authorizer
 from clusters.embedded.apiserver.bootstrap import bootstrap
+from clusters.embedded.apiserver.disturbances import Disturbances
 from clusters.embedded.apiserver.pod_logs import PodLogs
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.store import Change, Store
@@ -62,7 +63,7 @@ class EmbeddedApi:
     ``writes`` and ``store`` are there for a test that prepares objects in the same process. ``history``: how many changes of
     each kind a watch can go back before it gets an ERROR event with 410. With an ``authority`` it speaks TLS and knows its
     clients by its certificates and by tokens; without one it speaks plain HTTP and takes every client for an administrator.
-    ``tokens``: bearer tokens with their users. ``watch_lag``: see ``Watches``.
+    ``tokens``: bearer tokens with their users. ``watch_lag``: see ``Watches``. ``disturbance``: see ``Disturbances``.
     """
 
     def __init__(
@@ -74,17 +75,19 @@ class EmbeddedApi:
         authority: Authority | None = None,
         tokens: Mapping[str, User] | None = None,
         watch_lag: float = 0.0,
+        disturbance: float = 0.0,
     ) -> None:
         self._authority = authority
         self.store = Store(ALL, history=history)
         self.writes = Writes(self.store, now, random.Random(seed))  # noqa: S311 - names of pods
         self.watches = Watches(self.store, watch_lag)
         self._logs = PodLogs(self.store)
+        self._disturbances = Disturbances(disturbance, random.Random(seed))  # noqa: S311 - no secret
         accounts = ServiceAccountTokens(self.store, now)
         without_credentials = _ADMINISTRATOR if authority is None else ANONYMOUS
         authenticator = Authenticator(accounts.user_of, now, tokens or {}, without_credentials)
         access = authenticator, Authorizer(self.store)
-        self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts)
+        self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts, self._disturbances)
         self.address = ""
         self.store.note = self._note
         self._server: HttpServer | None = None
@@ -111,6 +114,7 @@ class EmbeddedApi:
             return
         self.watches.closed = True
         self.watches.close()
+        await self._disturbances.close()
         await self._server.end()
         await self._logs.close()
         self._server = None
