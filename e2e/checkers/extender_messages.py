@@ -14,7 +14,7 @@ from e2e.checkers.history import Asked, Entry, Object, State, name_of
 from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import SLOTS, booked_in_api, holds_a_node, shares_or_none, slots_taken
 from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
-from e2e.site.node_cards import UnreadableError, averaged, described
+from e2e.site.node_cards import Cards, UnreadableError, amount, averaged, described
 
 REFUSED: Final = "refused with room"
 # A program reads a change some time after it was written; on a busy machine that takes longer.
@@ -225,7 +225,7 @@ def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:
     """Has a card of the node room for the pod? None if the API does not show it."""
     annotations = node["metadata"].get("annotations") or {}
     try:
-        cards = described(node) or averaged(node)
+        cards = described(node) or _equal(node)
     except UnreadableError:
         return None
     if not cards.cards or spec.NODE_OVERUSE in annotations or any(not _is_certain(one) for one in pods):
@@ -242,6 +242,13 @@ def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:
         and (not slots or card.slots - taken[index] >= slots)
         for index, card in cards.cards.items()
     )
+
+
+def _equal(node: Object) -> Cards:
+    """The cards of a node without our annotation; none if they cannot be of equal size: then another program knows their sizes."""
+    cards = averaged(node)
+    units = sum(card.units for card in cards.cards.values())
+    return cards if units == amount(node, spec.RESOURCE_MEMORY) else Cards("", "", {})
 
 
 def _misjudged(pod: Object, node: Object, answer: _Filtered) -> str:

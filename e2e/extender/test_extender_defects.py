@@ -44,7 +44,7 @@ async def test_d06_cards_of_unequal_size_are_not_averaged(observer: Observer) ->
 @pytest.mark.stand_in_only("its node has a plugin of its own")
 async def test_d10_an_unhealthy_card_gets_no_pod(own: OwnCluster) -> None:
     """D10: the extender read the node's capacity alone, so that a pod went to the card that its plugin reports as unhealthy."""
-    async with own([NodeSpec("unhealthy", box="t4x2", driver="418.87", plugin_options={"health": "true"})]) as cluster:
+    async with own([NodeSpec("unhealthy", box="t4x2", driver="470.57", plugin_options={"health": "true"})]) as cluster:
         await cluster.fake_nvml("unhealthy", "xid", "0", "79")
         async with observing(cluster, "unhealthy") as observer:
             await observer.shows("unhealthy", "14")

@@ -228,4 +228,4 @@ async def test_a_missing_device_file_fails_cuda_alone(cluster: Cluster, validati
     assert code == 3, output
     assert "cuInit, CUDA_ERROR_UNKNOWN, 999" in reason
     assert "the container has no /dev/nvidia-uvm" in reason
-    assert _SMI in validation.results("passed")
+    assert _SMI not in validation.results("failed")

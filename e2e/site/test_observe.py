@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import pytest
 import pytest_asyncio
 
 from clusters.api import kubeconfig_file
@@ -55,6 +56,7 @@ async def test_observe_is_silent_on_a_busy_cluster(observer: Observer) -> None:
     assert document["nodes"] > 1
 
 
+@pytest.mark.needs("cards-annotation")
 async def test_observe_names_each_planted_fault_and_no_other(unguarded: Cluster) -> None:
     """A card over-booked, a lost card, a forged annotation, a pod bound by hand."""
     api = unguarded.api

@@ -159,6 +159,7 @@ def test_what_may_not_be_listed_is_unknown() -> None:
     assert {line.name for line in found if line.judgement == "unknown"} == RULES.keys() - {"API server", "rights"}
 
 
+@pytest.mark.needs("policies")
 async def test_preflight_of_a_running_cluster(cluster: Cluster, tmp_path: Path) -> None:
     """With the rights of its file it sees everything, and finds only what a validation may not do with them."""
     # As kubectl does it: a file of $KUBECONFIG that is not there is passed over.

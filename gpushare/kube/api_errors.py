@@ -30,7 +30,12 @@ class ConflictError(ApiError):
 
 
 class GoneError(ApiError):
-    """410, as a status or as an event of a watch: the resourceVersion is too old, list again."""
+    """410, as a status or as an event of a watch: the resourceVersion is too old, list again.
+
+    ``next_page`` is the token with which a list goes on nevertheless, with the objects as they are now.
+    """
+
+    next_page: str = ""
 
 
 class InvalidError(ApiError):

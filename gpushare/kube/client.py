@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from gpushare.foreign import Decoder, UnreadableError
-from gpushare.kube.api_errors import ApiError, TooManyRequestsError, error_for
+from gpushare.kube.api_errors import ApiError, GoneError, TooManyRequestsError, error_for
 from gpushare.kube.http_pool import HttpPool
 from gpushare.manifests import Node, ObjectMeta, Pod, PodOutline, PodSpec, ReportedNode
 
@@ -51,6 +51,7 @@ class Status(msgspec.Struct, gc=False):
     message: str | None = None
     reason: str | None = None
     code: int | None = None
+    metadata: ListMeta | None = None
 
 
 class _Identity(msgspec.Struct, rename="camel", gc=False):
@@ -131,16 +132,23 @@ class ApiClient:
                 yield found
 
     async def pages(
-        self, path: str, params: Mapping[str, str] | None = None, limit: int = PAGE
+        self, path: str, params: Mapping[str, str] | None = None, limit: int = PAGE, *, may_mix: bool = False
     ) -> AsyncGenerator[RawList, None]:
         """A collection, page by page, all of one moment; without a ``limit`` in one piece. Raises ApiError.
 
-        GoneError: the reader was so slow that the next page is gone; what it has read is not the whole.
+        GoneError: the reader was so slow that the next page is gone; what it has read is not the whole. If moments ``may_mix``, the
+        list goes on with later pages then: no object that stays is missing or there twice.
         """
         query = {**(params or {}), **({"limit": str(limit)} if limit else {})}
+        repeats = _REPEATS if may_mix else 0
         while True:
             try:
                 page = await decoded(_LIST, await self.request("GET", path, params=query))
+            except GoneError as error:
+                if not (repeats and error.next_page):
+                    raise
+                repeats, query["continue"] = repeats - 1, error.next_page
+                continue
             except UnreadableError as error:
                 raise _no_answer(path, error) from error
             yield page
@@ -161,7 +169,7 @@ class ApiClient:
         One that cannot be read goes to ``on_unreadable``; without that, or without an identity, it is left out with a warning.
         """
         decoder = Decoder(kind)
-        async for page in self.pages(path, params):
+        async for page in self.pages(path, params, may_mix=True):
             for item in page.items or ():
                 try:
                     read = decoder.decode(item)
@@ -183,11 +191,12 @@ class ApiClient:
     ) -> tuple[list[_T], str]:
         """As ``list_pods``, with the resourceVersion; only what ``keep`` makes of a pod is in memory longer than its page.
 
-        For a pod that cannot be read ``keep`` is given its ``PodOutline``. Raises ApiError; GoneError: the reader was so slow
-        that the next page is gone.
+        For a pod that cannot be read ``keep`` is given its ``PodOutline``. A watch from that version shows what a later page had
+        already. Raises ApiError.
         """
         path, version, pods = "/api/v1/pods", "", list[_T]()
-        async for page in self.pages(path, {"fieldSelector": field_selector} if field_selector else None, limit):
+        query = {"fieldSelector": field_selector} if field_selector else None
+        async for page in self.pages(path, query, limit, may_mix=True):
             version = version or page.metadata.resource_version
             read = (keep(_pod_of(item, path)) for item in page.items or ())
             pods += [pod for pod in read if pod is not None]
@@ -196,7 +205,8 @@ class ApiClient:
     async def list_nodes(self) -> list[Node]:
         """All nodes. Raises ApiError."""
         path = "/api/v1/nodes"
-        return [_decode(_NODE, item, path) async for page in self.pages(path) for item in page.items or ()]
+        pages = self.pages(path, may_mix=True)
+        return [_decode(_NODE, item, path) async for page in pages for item in page.items or ()]
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """One pod. Raises ApiError."""
@@ -280,6 +290,8 @@ def refusal(code: int, body: bytes, what: str, headers: Mapping[str, str]) -> Ap
         status = Status()
     error = error_for(code, status.reason or "", status.message or "", what)
     after = headers.get("retry-after", "")
+    if isinstance(error, GoneError) and status.metadata is not None:
+        error.next_page = status.metadata.continue_ or ""
     if isinstance(error, TooManyRequestsError) and after.isascii() and after.isdigit():
         error.retry_after_seconds = float(after)
     return error

@@ -12,7 +12,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from clusters.embedded.apiserver.refusals import RefusalError, expired
+from clusters.embedded.apiserver.reads import aged
+from clusters.embedded.apiserver.refusals import RefusalError
 from clusters.embedded.apiserver.requests import Answer, Request
 
 _ACCOUNTS: Final = "system:serviceaccount:"
@@ -63,11 +64,11 @@ class Disturbances:
         return self._rng.random() < self._chance
 
     def _cut(self, request: Request) -> None:
-        """Make the page of a list short, which a server may do; or refuse one after the first."""
+        """Make the page of a list short, which a server may do; or ask for one after the first too late."""
         if int(request.params.get("limit") or 0) > _MOST_ON_A_PAGE:
             request.params["limit"] = str(_MOST_ON_A_PAGE)
-        if request.params.get("continue") and self._happens():
-            raise expired(0, 0)
+        if (token := request.params.get("continue")) and self._happens():
+            request.params["continue"] = aged(token)
 
     async def _carry_out_late(self, request: Request, carry_out: CarryOut) -> None:
         await asyncio.sleep(self._rng.uniform(0, _LATEST))

@@ -109,5 +109,10 @@ def _expired_page(store: Store, page: Page) -> RefusalError:
     return refusal
 
 
+def aged(token: str) -> str:
+    """The same token, as if the history of its version were gone."""
+    return _token(Page(0, msgspec.json.decode(base64.urlsafe_b64decode(token), type=Page).after))
+
+
 def _token(page: Page) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(page)).decode()

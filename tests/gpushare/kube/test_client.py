@@ -23,10 +23,12 @@ from gpushare.kube.api_errors import (
 from gpushare.manifests import ObjectMeta, Pod
 from tests.gpushare.kube.scripted_api import (
     Answer,
+    Call,
     ScriptedApi,
     Watch,
     client_of,
     listen,
+    listing,
     status,
 )
 
@@ -170,3 +172,22 @@ async def test_lines_of_a_watch_are_ended_by_line_feeds_alone() -> None:
         found = [line async for line in stream]
 
     assert found == [b'{"a":"x\xe2\x80\xa8y\x0c"}', b'{"b":1}']
+
+
+async def test_a_report_goes_on_when_its_next_page_is_gone() -> None:
+    """The API server answers 410 with a token for the rest, as it is now: no object is missing, and none is there twice."""
+
+    def respond(call: Call) -> Any:
+        match call.query.get("continue"):
+            case None:
+                return listing("9", {"metadata": {"name": "a"}}, next_page="old")
+            case "old":
+                return Answer(status(410, "Expired") | {"metadata": {"continue": "new"}}, 410)
+            case _:
+                return listing("12", {"metadata": {"name": "b"}})
+
+    async with listen(ScriptedApi(respond)) as url, client_of(url) as client:
+        assert [one.metadata.name for one in await client.list_pods()] == ["a", "b"]
+        found = list[str]()
+        await client.read_each("/api/v1/pods", Pod, lambda one: found.append(one.metadata.name))
+        assert found == ["a", "b"]
