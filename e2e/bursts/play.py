@@ -80,8 +80,6 @@ class Player:
         self._inspect = inspect
         self._unhealthy = unhealthy
         self.claims = claims
-        # A plugin that does not promise to repair a wrong guess is not made to guess.
-        self.is_calm = not is_real and "repair" not in claims
         self.world = world
         self._restart_plugin = restart_plugin or self._restart_clusters_plugin
         self._settle_seconds = settle_seconds
@@ -145,9 +143,7 @@ class Player:
         busy: dict[str, asyncio.Lock] = {program: asyncio.Lock() for program in (*self.nodes, EXTENDER)}
         try:
             for step in burst.steps:
-                if self.is_calm:
-                    found += await self._one_by_one(burst, expected, step)
-                elif step.is_gap:
+                if step.is_gap:
                     await asyncio.gather(*restarts)
                     found += await self._amid_gap(burst, expected, step)
                 else:
@@ -160,19 +156,6 @@ class Player:
         finally:
             for restart in restarts:
                 restart.cancel()
-
-    async def _one_by_one(self, burst: Burst, expected: frozenset[str], step: Step) -> list[str]:
-        """The step with a rest after each pod: no two of them can be mistaken for one another."""
-        for _, work in self._restarts(step):
-            await work
-        await self._delete(step)
-        expected = expected.difference(step.delete)
-        for pod in step.create:
-            await self.observer.create(pod.manifest())
-            expected |= {pod.name}
-            if found := await self._settle(burst, expected):
-                return found
-        return []
 
     def _restarts(self, step: Step) -> list[tuple[str, Awaitable[None]]]:
         found: list[tuple[str, Awaitable[None]]] = []

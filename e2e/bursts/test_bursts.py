@@ -20,7 +20,7 @@ from e2e.migration.mixed_fleet import original_fleet
 from e2e.real_kubelets import STAND_INS
 from e2e.report.case_notes import add_note
 
-pytestmark = pytest.mark.needs("device_plugin", "pod-resources")
+pytestmark = pytest.mark.needs("repair")
 
 # A burst of this kind catches a plugin that repairs nothing within very few; against a hang only.
 _MOST_TO_CATCH: Final = 40
@@ -73,7 +73,6 @@ async def test_a_burst_ends_with_everything_right(
     assert result.findings == [], f"{result.text()}\n{player.recent_logs()}\n{again}"
 
 
-@pytest.mark.needs("repair")
 async def test_bursts_catch_a_plugin_that_guesses_by_amount_and_age(
     request: pytest.FixtureRequest, player: Player, venue: Venue, provider: str, target: Target, tmp_path: Path
 ) -> None:
