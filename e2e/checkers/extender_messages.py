@@ -119,8 +119,8 @@ def _answers(answer: Any) -> Counter[str] | None:
 def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
     """A node passes the filter if a card of it has room by the API, and only then.
 
-    Not judged are nodes that have just changed or of which cards are banned, nodes with a pod of which the API does not show the
-    card, and pods with wishes, for which there are other rules.
+    Not judged are nodes that have just changed, nodes with a pod of which the API does not show the card, and pods with wishes, for
+    which there are other rules.
     """
     if not isinstance(entry, Asked) or entry.path != spec.FILTER or entry.status != 200:
         return
@@ -132,20 +132,23 @@ def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
         pods_of[pod["spec"].get("nodeName", "")].append(pod)
     for name in sorted(set(question.node_names)):
         node = state.nodes.get(name)
-        if node is None or name in state.banned or not _is_settled(state, name, entry):
+        if node is None or not _is_settled(state, name, entry):
             continue
-        if (has_room := _has_room(question.pod, node, pods_of[name])) is not None:
-            yield from _choice(question.pod, node, answer, entry.at, has_room=has_room)
+        banned = state.banned.get(name, frozenset())
+        if (has_room := _has_room(question.pod, node, pods_of[name], banned)) is not None:
+            yield from _choice(question.pod, node, answer, entry.at, has_room=has_room, knows_why=not banned)
 
 
-def _choice(pod: Object, node: Object, answer: _Filtered, at: float, *, has_room: bool) -> Iterator[Finding]:
+def _choice(
+    pod: Object, node: Object, answer: _Filtered, at: float, *, has_room: bool, knows_why: bool
+) -> Iterator[Finding]:
     name, asks = node["metadata"]["name"], f"{units_of(pod)} units of {name_of(pod)}"
     if has_room and name not in answer.passed:
         why = (answer.failed_nodes or {}).get(name) or (answer.failed_and_unresolvable_nodes or {}).get(name)
         yield Finding(REFUSED, at, f"a card has room for the {asks}: {why}", node=name)
     elif name in answer.passed and not has_room:
         yield Finding("passed without room", at, f"no card has room for the {asks}", node=name)
-    elif not has_room and (text := _misjudged(pod, node, answer)):
+    elif not has_room and knows_why and (text := _misjudged(pod, node, answer)):
         yield Finding("wrong refusal", at, text, node=name)
 
 
@@ -179,17 +182,18 @@ def right_victims(state: State, entry: Entry) -> Iterator[Finding]:
     proposed, kept, priority = _victims(entry.question), _victims(entry.answer), _priority(pod)
     for name in sorted(proposed):
         node = state.nodes.get(name)
-        if node is None or name in state.banned or not _is_settled(state, name, entry):
+        if node is None or not _is_settled(state, name, entry):
             continue
+        banned = state.banned.get(name, frozenset())
         pods = [one for one in state.pods.values() if one["spec"].get("nodeName") == name]
         ended = [one for one in pods if one["metadata"]["uid"] in kept.get(name, ())]
         important = [one for one in pods if _priority(one) >= priority]
         if unfair := [name_of(one) for one in ended if one in important]:
             yield Finding("victims", entry.at, f"as important as the pod: {', '.join(unfair)}", node=name)
-        if name in kept and _has_room(pod, node, [one for one in pods if one not in ended]) is False:
+        if name in kept and _has_room(pod, node, [one for one in pods if one not in ended], banned) is False:
             yield Finding("victims", entry.at, "no card has room when they have ended", node=name)
         # A pod that holds a card after its end, or by hand, makes every number uncertain.
-        if name not in kept and all(map(_is_certain, pods)) and _has_room(pod, node, important):
+        if name not in kept and all(map(_is_certain, pods)) and _has_room(pod, node, important, banned):
             yield Finding("victims", entry.at, "left out, though the end of less important pods makes room", node=name)
 
 
@@ -221,7 +225,7 @@ def _is_settled(state: State, node: str, asked: Asked) -> bool:
     return begun - state.touched.get(node, -LAG_SECONDS) >= LAG_SECONDS and begun - state.stood_still >= STILL_SECONDS
 
 
-def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:
+def _has_room(pod: Object, node: Object, pods: list[Object], banned: frozenset[int]) -> bool | None:
     """Has a card of the node room for the pod? None if the API does not show it."""
     annotations = node["metadata"].get("annotations") or {}
     try:
@@ -238,6 +242,7 @@ def _has_room(pod: Object, node: Object, pods: list[Object]) -> bool | None:
     needed, slots = units_of(pod), slots_of(pod) if cards.mode == SLOTS else 0
     return any(
         card.healthy
+        and index not in banned
         and card.units - booked.get((name, index), 0) >= needed
         and (not slots or card.slots - taken[index] >= slots)
         for index, card in cards.cards.items()

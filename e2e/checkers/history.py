@@ -94,8 +94,8 @@ class State:
     """By node."""
     told: dict[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
     """By the pod's uid."""
-    banned: set[str] = field(default_factory=set)
-    """The nodes of which a ConfigMap of the original's form may ban cards."""
+    banned: dict[str, frozenset[int]] = field(default_factory=dict)
+    """The cards of each node that a ConfigMap of the original's form bans."""
     touched: dict[str, float] = field(default_factory=dict)
     """When the API server last wrote a node's cards or amounts, or one of its pods."""
     stood_still: float = -math.inf
@@ -153,7 +153,9 @@ class State:
         name = (entry.new or entry.old or {})["metadata"]["name"]
         if (node := name.removeprefix("unhealthy-gpu-")) != name:
             self.touched[node] = entry.at
-            (self.banned.discard if entry.new is None else self.banned.add)(node)
+            words = ((entry.new or {}).get("data") or {}).get("gpus", "").split(",")
+            # A word that is no number bans no card.
+            self.banned[node] = frozenset(int(word) for word in map(str.strip, words) if word.isdecimal())
 
     def _write(self, known: dict[str, Object], key: str, entry: Written) -> None:
         if entry.old is not None:

@@ -1,0 +1,181 @@
+"""Random states of nodes and pods, laid down through the API alone: an extender answers each question as the API implies.
+
+The rules that judge every run (``run_judge.py``) know the right answers. These cases bring about the states, and ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import Any, Final
+
+import pytest
+
+from clusters.api.api_client import MERGE_PATCH
+from clusters.api.resources import CONFIG_MAPS, PODS
+from e2e import spec
+from e2e.builders import gpu_container, plain_container
+from e2e.bursts import questions
+from e2e.checkers.extender_messages import LAG_SECONDS
+from e2e.checkers.overcommit import booked_in_api
+from e2e.checkers.pod_requests import units_of
+from e2e.extender.extender_under_test import ExtenderUnderTest, Object
+from e2e.report.sources import commit_number
+
+pytestmark = [pytest.mark.stand_in_only("its nodes have no kubelet")]
+
+_STATES: Final = 6
+# Changes before each round of questions, and the rounds.
+_CHANGES, _ROUNDS = 25, 2
+_UNITS: Final = (1, 2, 3, 5, 8)
+_PHASES: Final[tuple[Object, ...]] = (
+    {"phase": "Running"},
+    {"phase": "Succeeded"},
+    {"phase": "Failed", "reason": "Evicted"},
+    {"phase": "Failed", "reason": "UnexpectedAdmissionError"},
+    {"phase": "Unknown", "reason": "NodeLost"},
+)
+
+
+class RandomState:
+    """Some nodes of a case, and the changes of their pods; ``units`` of each card of a node."""
+
+    def __init__(self, stage: ExtenderUnderTest, rng: random.Random) -> None:
+        self._stage, self._rng = stage, rng
+        self._pods: list[str] = []
+        self._ended: set[str] = set()
+        self._bans: set[str] = set()
+        self._count = 0
+        self.units: dict[str, dict[int, int]] = {}
+
+    async def lay_down(self) -> None:
+        """Up to three nodes of one to nine cards, as the original's plugin publishes them."""
+        for number in range(self._rng.randint(1, 3)):
+            name, cards, units = (
+                f"{self._stage.namespace}-{number}",
+                self._rng.randint(1, 9),
+                self._rng.choice((7, 16, 24)),
+            )
+            await self._stage.node(name, cards * units, cards)
+            self.units[name] = dict.fromkeys(range(cards), units)
+
+    async def change(self) -> None:
+        """One change, of a pod more often than of a node's bans."""
+        kind = self._rng.choice(("bound", "bound", "by the extender", "by the extender", "phase", "gone", "ban"))
+        if kind == "bound":
+            await self._create_bound()
+        elif kind == "by the extender":
+            await self._bind()
+        elif kind == "ban":
+            await self._ban(self._rng.choice([*self.units]))
+        elif kind == "gone" and self._pods:
+            await self._stage.observer.delete(self._pods.pop(self._rng.randrange(len(self._pods))), 0)
+        elif kind == "phase" and (going := [name for name in self._pods if name not in self._ended]):
+            await self._enter_phase(self._rng.choice(going), self._rng.choice(_PHASES))
+
+    async def remove_bans(self) -> None:
+        """The ConfigMaps are not the namespace's."""
+        for node in sorted(self._bans):
+            await self._ban(node)
+
+    async def ask(self) -> None:
+        """Ask which nodes have room, which pods would have to end, and for the book."""
+        pods = await self._stage.observer.pods()
+        for pod in questions.fitting(self._rng, pods, self.units, {}):
+            await self._put(spec.FILTER, {"Pod": pod, "Nodes": None, "NodeNames": [*self.units]})
+        for pod, proposed in questions.preempting(self._rng, pods, self.units, {}):
+            victims = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in proposed.items()}
+            question = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+            if self._stage.claims("preempt"):
+                await self._put(spec.PREEMPT, question)
+        await self._stage.observer.inspect()
+
+    async def _put(self, verb: str, question: Object) -> None:
+        await self._stage.observer.post(verb, json.dumps(question))
+
+    async def _enter_phase(self, name: str, status: Object) -> None:
+        """No pod leaves a phase in which it has ended."""
+        if status["phase"] in ("Succeeded", "Failed"):
+            self._ended.add(name)
+        await self._stage.api.patch(
+            PODS, name, {"status": status}, self._stage.namespace, subresource="status", content_type=MERGE_PATCH
+        )
+
+    async def _create_bound(self) -> None:
+        """A pod that has its node and its card, if there is room: this state is a true one."""
+        node = self._rng.choice([*self.units])
+        pod = self._pod()
+        free = await self._free(node)
+        needed = units_of(pod)
+        cards = [card for card, units in free.items() if units >= needed]
+        if needed and not cards:
+            return
+        own = {spec.POD_INDEX: str(self._rng.choice(cards)), spec.POD_UNITS: str(needed), spec.POD_ASSIGNED: "true"}
+        pod["metadata"]["annotations"] = own if needed else {}
+        pod["spec"]["nodeName"] = node
+        await self._create(pod)
+
+    async def _bind(self) -> None:
+        """Some pods at once, whose nodes the extender may refuse."""
+        created = [await self._create(self._pod()) for _ in range(self._rng.randint(1, 4))]
+        asking = [pod for pod in created if units_of(pod)]
+        node = self._rng.choice([*self.units])
+        await asyncio.gather(*(self._stage.bind(pod, node) for pod in asking))
+
+    async def _free(self, node: str) -> dict[int, int]:
+        booked = booked_in_api(await self._stage.observer.pods())
+        return {card: units - booked.get((node, card), 0) for card, units in self.units[node].items()}
+
+    async def _create(self, pod: Object) -> Object:
+        (created,) = await self._stage.create(pod)
+        self._pods.append(created["metadata"]["name"])
+        return created
+
+    async def _ban(self, node: str) -> None:
+        name, namespace = f"unhealthy-gpu-{node}", "kube-system"
+        if node in self._bans:
+            self._bans.discard(node)
+            await self._stage.api.delete(CONFIG_MAPS, name, namespace)
+            return
+        self._bans.add(node)
+        cards = self._rng.sample([*self.units[node]], self._rng.randint(1, len(self.units[node])))
+        await self._stage.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": namespace},
+                "data": {"gpus": ",".join(map(str, cards))},
+            }
+        )
+
+    def _pod(self) -> Object:
+        """One to three containers, some of which ask for nothing, after init containers and sidecars."""
+        self._count += 1
+        pod = self._stage.pod(f"p-{self._count}", 1)
+        containers = [self._container(f"c{number}") for number in range(self._rng.randint(1, 3))]
+        init = [self._container(f"i{number}") for number in range(self._rng.choice((0, 0, 1, 2, 3)))]
+        for one in init:
+            one |= {"restartPolicy": "Always"} if self._rng.random() < 0.5 else {}
+        pod["spec"] |= {"containers": containers, "initContainers": init}
+        return pod
+
+    def _container(self, name: str) -> dict[str, Any]:
+        return gpu_container(name, self._rng.choice(_UNITS)) if self._rng.random() < 0.7 else plain_container(name)
+
+
+@pytest.mark.promise("EXT-024")
+@pytest.mark.parametrize("number", range(_STATES))
+async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number: int) -> None:
+    """Pods of any shape and phase, bans, binds at once: each node passes if a card has room, and only then."""
+    state = RandomState(stage, random.Random(f"{commit_number()}/{number}"))
+    await state.lay_down()
+    try:
+        for _ in range(_ROUNDS):
+            for _ in range(_CHANGES):
+                await state.change()
+            # The extender has read all changes then, and the rules judge what it answers.
+            await asyncio.sleep(LAG_SECONDS)
+            await state.ask()
+    finally:
+        await state.remove_bans()
