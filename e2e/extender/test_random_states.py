@@ -29,6 +29,8 @@ _STATES: Final = 6
 # Changes before each round of questions, and the rounds.
 _CHANGES, _ROUNDS = 25, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
+# The chance that no container of a pod asks for card memory.
+_PLAIN_PODS: Final = 0.2
 _PHASES: Final[tuple[Object, ...]] = (
     {"phase": "Running"},
     {"phase": "Succeeded"},
@@ -153,15 +155,16 @@ class RandomState:
         """One to three containers, some of which ask for nothing, after init containers and sidecars."""
         self._count += 1
         pod = self._stage.pod(f"p-{self._count}", 1)
-        containers = [self._container(f"c{number}") for number in range(self._rng.randint(1, 3))]
-        init = [self._container(f"i{number}") for number in range(self._rng.choice((0, 0, 1, 2, 3)))]
+        asks = 0.0 if self._rng.random() < _PLAIN_PODS else 0.7
+        containers = [self._container(f"c{number}", asks) for number in range(self._rng.randint(1, 3))]
+        init = [self._container(f"i{number}", asks) for number in range(self._rng.choice((0, 0, 1, 2, 3)))]
         for one in init:
             one |= {"restartPolicy": "Always"} if self._rng.random() < 0.5 else {}
         pod["spec"] |= {"containers": containers, "initContainers": init}
         return pod
 
-    def _container(self, name: str) -> dict[str, Any]:
-        return gpu_container(name, self._rng.choice(_UNITS)) if self._rng.random() < 0.7 else plain_container(name)
+    def _container(self, name: str, asks: float) -> dict[str, Any]:
+        return gpu_container(name, self._rng.choice(_UNITS)) if self._rng.random() < asks else plain_container(name)
 
 
 @pytest.mark.promise("EXT-024")
