@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from e2e.builders import NO_SCHEDULER, gpu_container, gpu_pod
+from e2e.bursts.burst_plan import NAMESPACES
 from e2e.checkers.history import Object
 from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node
 
@@ -46,19 +47,18 @@ def preempting(
 
 
 def _pod(rng: random.Random, name: str, units: int, slot: Mapping[str, Any]) -> Object:
-    """A pod that needs these units at once: of one container, of two, or of an init container or a sidecar."""
+    """A pod that needs these units at once: of one container, of two, of a sidecar and another, or of an init container beside one."""
     part = rng.randint(1, max(units // 2, 1))
-    pod = gpu_pod(
-        name, *rng.choice([[units], [units], [part, units - part] if part < units else [units]]), scheduler=NO_SCHEDULER
-    )
-    containers = pod["spec"]["containers"]
-    shape = rng.choice(("plain", "init", "sidecar"))
-    if shape == "init":
-        # It has ended when the others start, so it needs nothing beside them.
-        pod["spec"]["initContainers"] = [gpu_container("i0", part)]
-    elif shape == "sidecar" and len(containers) > 1:
-        pod["spec"]["initContainers"] = [containers.pop(0) | {"restartPolicy": "Always"}]
-    for one in (*containers, *pod["spec"].get("initContainers", ())):
+    rest, sidecar = units - part, gpu_container("s0", part) | {"restartPolicy": "Always"}
+    # An init container has ended when the others start, so it needs nothing beside them.
+    shapes: list[tuple[list[int], list[dict[str, Any]]]] = [([units], []), ([units], [gpu_container("i0", part)])]
+    if rest > 0:
+        beside = gpu_container("i0", rest)
+        shapes += [([part, rest], []), ([rest], [sidecar]), ([rng.randint(1, rest)], [sidecar, beside])]
+    amounts, init = rng.choice(shapes)
+    pod = gpu_pod(name, *amounts, scheduler=NO_SCHEDULER)
+    pod["spec"]["initContainers"] = init
+    for one in (*pod["spec"]["containers"], *init):
         one["resources"]["limits"] |= slot
-    pod["metadata"]["namespace"] = "bursts"
+    pod["metadata"]["namespace"] = NAMESPACES[0]
     return pod
