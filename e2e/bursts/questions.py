@@ -47,7 +47,7 @@ def preempting(
 
 
 def _pod(rng: random.Random, name: str, units: int, slot: Mapping[str, Any]) -> Object:
-    """A pod that needs these units at once: of one container, of two, of a sidecar and another, or of an init container beside one."""
+    """A pod that needs these units at once: in one container, in two, beside a sidecar, or in an init container beside one."""
     part = rng.randint(1, max(units // 2, 1))
     rest, sidecar = units - part, gpu_container("s0", part) | {"restartPolicy": "Always"}
     # An init container has ended when the others start, so it needs nothing beside them.
