@@ -31,7 +31,8 @@ def booked_in_api(pods: Iterable[Object]) -> dict[tuple[str, int], int]:
     """Units that annotations of pods, bound and not ended, put on each (node, card), without those of ``unreadable``."""
     booked: dict[tuple[str, int], int] = defaultdict(int)
     for pod in pods:
-        if holds_a_node(pod):
+        # A pod that asks for nothing holds nothing, whatever its author wrote.
+        if holds_a_node(pod) and gpu_containers(pod):
             for index, units in (shares_or_none(pod) or {}).items():
                 booked[pod["spec"]["nodeName"], index] += units
     return dict(booked)

@@ -25,7 +25,7 @@ from e2e.report.sources import commit_number
 
 pytestmark = [pytest.mark.stand_in_only("its nodes have no kubelet")]
 
-_STATES: Final = 6
+_STATES: Final = 5
 # Changes before each round of questions, and the rounds.
 _CHANGES, _ROUNDS = 25, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
