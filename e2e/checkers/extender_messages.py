@@ -258,8 +258,8 @@ def _equal(node: Object) -> Cards:
 
 def _misjudged(pod: Object, node: Object, answer: _Filtered) -> str:
     """How an extender that knows both refusals has chosen the wrong one, for a full node on which only units count."""
-    cards, name = described(node), node["metadata"]["name"]
-    if cards is None or cards.mode == SLOTS or answer.failed_and_unresolvable_nodes is None:
+    cards, name = described(node) or _equal(node), node["metadata"]["name"]
+    if cards.mode == SLOTS or answer.failed_and_unresolvable_nodes is None:
         return ""
     helps = any(card.healthy and card.units >= units_of(pod) for card in cards.cards.values())
     if helps != (name in answer.failed_and_unresolvable_nodes):

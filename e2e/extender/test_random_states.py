@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
 
 from clusters.api.api_client import MERGE_PATCH
-from clusters.api.resources import CONFIG_MAPS, PODS
+from clusters.api.resources import CONFIG_MAPS, NODES, PODS
 from e2e import spec
 from e2e.builders import gpu_container, plain_container
 from e2e.bursts import questions
@@ -29,6 +30,8 @@ _STATES: Final = 5
 # Changes before each round of questions, and the rounds.
 _CHANGES, _ROUNDS = 25, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
+# The units of a card.
+_SIZES: Final = (7, 16, 24)
 # The chance that no container of a pod asks for card memory.
 _PLAIN_PODS: Final = 0.2
 _PHASES: Final[tuple[Object, ...]] = (
@@ -47,34 +50,63 @@ class RandomState:
         self._stage, self._rng = stage, rng
         self._pods: list[str] = []
         self._ended: set[str] = set()
+        self._unreadable: list[str] = []
         self._bans: set[str] = set()
         self._count = 0
         self.units: dict[str, dict[int, int]] = {}
 
     async def lay_down(self) -> None:
-        """Up to three nodes of one to nine cards, as the original's plugin publishes them."""
+        """Up to three nodes of one to nine cards, as the original's plugin publishes them or, of mixed sizes, as ours does."""
         for number in range(self._rng.randint(1, 3)):
-            name, cards, units = (
-                f"{self._stage.namespace}-{number}",
-                self._rng.randint(1, 9),
-                self._rng.choice((7, 16, 24)),
-            )
-            await self._stage.node(name, cards * units, cards)
-            self.units[name] = dict.fromkeys(range(cards), units)
+            name, count = f"{self._stage.namespace}-{number}", self._rng.randint(1, 9)
+            sizes = [self._rng.choice(_SIZES)] * count
+            if is_described := self._stage.claims("cards-annotation") and self._rng.random() < 0.5:
+                sizes = [self._rng.choice(_SIZES) for _ in range(count)]
+            await self._stage.node(name, sum(sizes), count)
+            self.units[name] = dict(enumerate(sizes))
+            if is_described:
+                text = json.dumps({"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": self._cards(sizes)})
+                await self._stage.api.patch(NODES, name, {"metadata": {"annotations": {spec.NODE_CARDS: text}}})
+
+    def _cards(self, sizes: Sequence[int]) -> list[dict[str, Any]]:
+        """The entries of our annotation; some cards are unhealthy."""
+        return [
+            {
+                "index": index,
+                "uuid": f"GPU-{index}",
+                "model": "case",
+                "mib": units * spec.MIB_PER_UNIT,
+                "units": units,
+                "slots": 0,
+                "healthy": self._rng.random() < 0.8,
+                "reason": "case",
+                "numa": 0,
+            }
+            for index, units in enumerate(sizes)
+        ]
 
     async def change(self) -> None:
         """One change, of a pod more often than of a node's bans."""
-        kind = self._rng.choice(("bound", "bound", "by the extender", "by the extender", "phase", "gone", "ban"))
+        kind = self._rng.choice(("bound", "bound", "by the extender", "by the extender", "phase", "gone", "ban", "odd"))
         if kind == "bound":
             await self._create_bound()
         elif kind == "by the extender":
             await self._bind()
+        elif kind == "odd":
+            await self._create_unreadable()
         elif kind == "ban":
             await self._ban(self._rng.choice([*self.units]))
         elif kind == "gone" and self._pods:
             await self._stage.observer.delete(self._pods.pop(self._rng.randrange(len(self._pods))), 0)
         elif kind == "phase" and (going := [name for name in self._pods if name not in self._ended]):
             await self._enter_phase(self._rng.choice(going), self._rng.choice(_PHASES))
+
+    async def settle(self) -> None:
+        """Remove what makes a node's state uncertain, and give the extender the time to read all changes."""
+        for name in self._unreadable:
+            await self._stage.observer.delete(name, 0)
+        self._unreadable.clear()
+        await asyncio.sleep(LAG_SECONDS)
 
     async def remove_bans(self) -> None:
         """The ConfigMaps are not the namespace's."""
@@ -122,8 +154,21 @@ class RandomState:
         """Some pods at once, whose nodes the extender may refuse."""
         created = [await self._create(self._pod()) for _ in range(self._rng.randint(1, 4))]
         asking = [pod for pod in created if units_of(pod)]
-        node = self._rng.choice([*self.units])
-        await asyncio.gather(*(self._stage.bind(pod, node) for pod in asking))
+        # The same order twice, as of two schedulers, and a change of the pods meanwhile.
+        nodes = self._rng.choices([*self.units], k=self._rng.choice((1, 1, 2)))
+        orders = (self._stage.bind(pod, node) for pod in asking for node in nodes)
+        await asyncio.gather(*orders, *(self._label(pod) for pod in asking if self._rng.random() < 0.5))
+
+    async def _label(self, pod: Object) -> None:
+        labels = {"metadata": {"labels": {"example.com/seen": "yes"}}}
+        await self._stage.api.patch(PODS, pod["metadata"]["name"], labels, self._stage.namespace)
+
+    async def _create_unreadable(self) -> None:
+        """A bound pod whose annotations name no card that can be read; it goes before the next questions."""
+        pod = self._pod()
+        pod["metadata"]["annotations"] = {spec.POD_INDEX: self._rng.choice(("x", "-1", "", "1e3"))}
+        pod["spec"]["nodeName"] = self._rng.choice([*self.units])
+        self._unreadable.append((await self._stage.create(pod))[0]["metadata"]["name"])
 
     async def _free(self, node: str) -> dict[int, int]:
         booked = booked_in_api(await self._stage.observer.pods())
@@ -177,8 +222,7 @@ async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number
         for _ in range(_ROUNDS):
             for _ in range(_CHANGES):
                 await state.change()
-            # The extender has read all changes then, and the rules judge what it answers.
-            await asyncio.sleep(LAG_SECONDS)
+            await state.settle()
             await state.ask()
     finally:
         await state.remove_bans()
