@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Final
 from clusters.api.api_client import MERGE_PATCH
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
+from clusters.processes.program import Program
 from clusters.provider import Cluster, load_nodes
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
@@ -126,6 +127,9 @@ async def player_on(
     """Plays on a cluster that is there, on all of its nodes with cards, of which ``unhealthy`` may not be used."""
     inspect = partial(_table, cluster, target) if target is not None and target.inspect_or_none is not None else None
     async with contextlib.AsyncExitStack() as stack:
+        watched = None
+        if inspect is not None and target is not None and "explain" in target.claims:
+            watched = await stack.enter_async_context(_watching(cluster, target))
         unit = world.mib_per_unit
         observers = [await stack.enter_async_context(observing(cluster, one, mib_per_unit=unit)) for one in NAMESPACES]
         player = Player(
@@ -136,6 +140,7 @@ async def player_on(
             inspect=inspect,
             unhealthy=unhealthy,
             claims=frozenset(target.claims) if target is not None else frozenset(),
+            watched=watched,
             world=world,
         )
         stack.push_async_callback(player.clear)
@@ -179,6 +184,28 @@ async def _offered(cluster: Cluster, node: str, resource: str) -> int:
 
 
 async def _table(cluster: Cluster, target: Target) -> str:
+    argv, environment = await _inspect(cluster, target)
+    return (await commands.run(*argv, variables=environment)).said
+
+
+@contextlib.asynccontextmanager
+async def _watching(cluster: Cluster, target: Target) -> AsyncIterator[Callable[[], str]]:
+    """``inspect --watch`` runs while inside; what it has printed so far."""
+    argv, environment = await _inspect(cluster, target)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "watched"
+        program = Program("inspect --watch", [*argv, "--watch"], {**os.environ, **environment}, log)
+        await program.launch(lambda: _is_there(log))
+        try:
+            yield log.read_text
+        finally:
+            await program.stop()
+
+
+async def _is_there(log: Path) -> bool:
+    return bool(log.read_text())
+
+
+async def _inspect(cluster: Cluster, target: Target) -> tuple[list[str], dict[str, str]]:
     argv, environment = target.inspect.command(kubeconfig=str(await cluster.kubeconfig_of(target.inspect.account)))
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return (await commands.run(*argv, variables={"PATH": path, **environment})).said
+    return argv, {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **environment}

@@ -39,10 +39,11 @@ from e2e.checkers.extender_answers import book_beyond_cards, book_differs
 from e2e.checkers.extender_messages import LAG_SECONDS
 from e2e.checkers.history import Asked, Entry, Listed, name_of
 from e2e.checkers.judgement import Finding, judge
-from e2e.checkers.overcommit import Sizes, over_booked, over_slotted, unreadable
+from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slotted, unreadable
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import SUM, right_card
 from e2e.observer import Observer
+from e2e.site.node_cards import amount
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
 SETTLE_SECONDS: Final = 60.0
@@ -55,7 +56,8 @@ class Player:
     """Plays one burst after the other in the namespaces of its observers.
 
     ``restart_plugin`` restarts a node's device plugin; if it is not given, that is the cluster's. ``inspect`` prints the table of
-    a target. No pod may use the cards ``unhealthy``, of (node, index). ``claims`` are the capabilities of its programs.
+    a target, ``watched`` is what one that watches has printed so far. No pod may use the cards ``unhealthy``, of (node, index).
+    ``claims`` are the capabilities of its programs.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Player:
         inspect: Callable[[], Awaitable[str]] | None = None,
         unhealthy: frozenset[tuple[str, int]] = frozenset(),
         claims: frozenset[str] = frozenset(),
+        watched: Callable[[], str] | None = None,
         world: World = World(),  # noqa: B008 - frozen
     ) -> None:
         self.observers = observers
@@ -78,6 +81,7 @@ class Player:
         self.nodes = nodes
         self._cluster = self.observer.cluster
         self._inspect = inspect
+        self._watched = watched
         self._unhealthy = unhealthy
         self.claims = claims
         self.world = world
@@ -106,7 +110,7 @@ class Player:
         result.findings = await self._steps(burst) + await self._settle(burst, frozenset(burst.staying))
         if not result.findings:
             await self._lose(burst)
-            result.findings = await self._edit(burst)
+            result.findings = await self._edit(burst) or await self._fail_card(burst)
             await self._ask(burst)
         other_sums = frozenset(self.nodes) if self._is_real else burst.restarted
         seen = await self._look(result)
@@ -117,7 +121,10 @@ class Player:
             result.findings = await self._check_book(seen)
         if not result.findings and self._inspect is not None:
             result.findings = wrong_rows(await self._inspect(), *await self._listed(), await self.sizes())
+            result.findings += await self._wrong_watched_rows()
         await self.clear()
+        if not result.findings and not self._is_real and not self.world.has_slots:
+            result.findings = await self._wrong_offers()
         result.replaced, result.without_room = self._replacements, self._without_room
         result.kept_out, result.had = self._kept_out, dict(self._had)
         result.repairs = self._repairs() - repairs
@@ -210,6 +217,21 @@ class Player:
 
         await eventually(left, lambda pods: not pods, "the deleted pods are gone", seconds=SETTLE_SECONDS)
 
+    async def _wrong_watched_rows(self) -> list[str]:
+        """The rows of a table that follows the cluster which do not become the API's."""
+        if self._watched is None:
+            return []
+        watched = self._watched
+
+        async def wrong() -> list[str]:
+            return [f"watched {text}" for text in wrong_rows(watched(), *await self._listed(), await self.sizes())]
+
+        with contextlib.suppress(NotReachedError):
+            await eventually(
+                wrong, lambda found: not found, "the watched table is the API's", seconds=self._settle_seconds
+            )
+        return await wrong()
+
     async def _restart_extender(self) -> None:
         await self._cluster.kill(EXTENDER)
         await self._cluster.launch(EXTENDER)
@@ -246,6 +268,44 @@ class Player:
             return await eventually(wrong, lambda found: not found, "cards are as before", seconds=self._settle_seconds)
         except NotReachedError:
             return await wrong()
+
+    async def _fail_card(self, burst: Burst) -> list[str]:
+        """In some worlds a card with a pod fails: the node offers what its other cards have, and what pods hold on this one.
+
+        Slots mode takes slots away, and no memory.
+        """
+        rng = random.Random(burst.seed)
+        held = [one for one in await self._holders() if one not in self._unhealthy]
+        if not (self.world.fails_late and held) or self.world.has_slots:
+            return []
+        node, card = rng.choice(held)
+        await self._cluster.fake_nvml(node, "xid", str(card), "79")
+        self._unhealthy |= {(node, card)}
+        self._had["cards_that_failed_under_a_pod"] += 1
+        return await self._wrong_offers()
+
+    async def _wrong_offers(self) -> list[str]:
+        """The nodes that do not come to offer the units of healthy cards, and those that pods hold on others."""
+
+        async def wrong() -> list[str]:
+            booked, found = booked_in_api(await self._pods()), list[str]()
+            for node, cards in (await self.sizes()).items():
+                units = sum(
+                    booked.get(one, 0) if (one := (node, card)) in self._unhealthy else of for card, of in cards.items()
+                )
+                offered = amount(await self._cluster.api.get(NODES, node), spec.RESOURCE_MEMORY, "allocatable")
+                found += [f"{node} offers {offered} units, should be {units}"] if offered != units else []
+            return found
+
+        with contextlib.suppress(NotReachedError):
+            await eventually(
+                wrong, lambda found: not found, "nodes offer what pods may use", seconds=self._settle_seconds
+            )
+        return await wrong()
+
+    async def _holders(self) -> list[tuple[str, int]]:
+        """The cards that pods hold, each with its node."""
+        return sorted(booked_in_api(await self._pods()))
 
     async def _ask(self, burst: Burst) -> None:
         """Ask the extender at rest; the answers are judged as all of a run are (``run_judge.py``)."""

@@ -37,7 +37,7 @@ SLOTS_OF_A_CARD: Final = 64
 # Seconds within which a kubelet admits equal pods in any order, which a device plugin has to bear.
 _SHUFFLE: Final = 0.1
 # The chances of each trait of a world, and the cores of its nodes if pods end others: too few for all pods.
-_DISTURBED, _GUARDED, _PREEMPTS, _SLOTS = 0.4, 0.4, 0.3, 0.25
+_DISTURBED, _GUARDED, _PREEMPTS, _FAILS, _SLOTS = 0.4, 0.4, 0.3, 0.4, 0.25
 _FEW_CORES: Final = 6
 _ADDRESSES: Final = (
     ("Hostname", "{node}"),
@@ -84,6 +84,8 @@ class World:
     """The extender reserves cards as if there were other extenders."""
     preempts: bool = False
     """Urgent pods end others, and processors are scarce."""
+    fails_late: bool = False
+    """In each burst a card fails under a pod."""
     has_slots: bool = False
     """Its nodes are in slots mode, in exact MiB."""
 
@@ -98,11 +100,11 @@ def make_world(seed: str, number: int) -> World:
     rng = random.Random(f"world {seed}/{number}")
     counts, places = (_MANY, 1) if number % _LARGE == 0 else (_FEW, rng.randint(1, _MOST_NODES))
     nodes = tuple(_node(rng, f"w{place}", counts) for place in range(places))
-    chances = (_DISTURBED, _GUARDED, _PREEMPTS, _SLOTS)
-    is_disturbed, is_guarded, preempts, has_slots = (rng.random() < chance for chance in chances)
+    chances = (_DISTURBED, _GUARDED, _PREEMPTS, _FAILS, _SLOTS)
+    is_disturbed, is_guarded, preempts, fails_late, has_slots = (rng.random() < chance for chance in chances)
     if preempts:
         nodes = tuple(replace(node, cores=_FEW_CORES) for node in nodes)
-    return World(nodes, is_disturbed, is_guarded, preempts, has_slots)
+    return World(nodes, is_disturbed, is_guarded, preempts, fails_late, has_slots)
 
 
 def units_of_model(model: str, driver: str, mib_per_unit: int = spec.MIB_PER_UNIT) -> int:

@@ -55,9 +55,7 @@ class Disturbances:
         return answer
 
     async def close(self) -> None:
-        """End what is late."""
-        for task in self._late:
-            task.cancel()
+        """Wait for what is late: a server that ends carries out what it has begun."""
         await asyncio.gather(*self._late, return_exceptions=True)
 
     def _happens(self) -> bool:
