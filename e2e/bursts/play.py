@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
@@ -315,14 +314,8 @@ class Player:
         await asyncio.sleep(LAG_SECONDS)
         rng, pods, sizes = random.Random(burst.seed), await self._pods(), await self.sizes()
         slot = {spec.RESOURCE_SLOT: "1"} if self.world.has_slots else {}
-        for pod in questions.fitting(rng, pods, sizes, slot):
-            await self._put(spec.FILTER, {"Pod": pod, "Nodes": None, "NodeNames": [*sizes]})
-        for pod, proposed in questions.preempting(rng, pods, sizes, slot):
-            victims = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in proposed.items()}
-            await self._put(spec.PREEMPT, {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims})
-
-    async def _put(self, verb: str, question: Mapping[str, Any]) -> None:
-        await self.observer.post(verb, json.dumps(question))
+        for verb, body in questions.asked(rng, pods, sizes, slot, preempts=True):
+            await self.observer.post(verb, body)
 
     async def _patch(self, pod: Object, patch: dict[str, Any], subresource: str | None = None) -> None:
         metadata = pod["metadata"]

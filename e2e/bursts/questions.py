@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from e2e import spec
 from e2e.builders import NO_SCHEDULER, gpu_container, gpu_pod
 from e2e.bursts.burst_plan import NAMESPACES
 from e2e.checkers.history import Object
@@ -15,7 +17,19 @@ from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node
 _SHAPES, _PROPOSALS = 12, 6
 
 
-def fitting(rng: random.Random, pods: Sequence[Object], sizes: Sizes, slot: Mapping[str, Any]) -> Iterator[Object]:
+def asked(
+    rng: random.Random, pods: Sequence[Object], sizes: Sizes, slot: Mapping[str, Any], *, preempts: bool
+) -> Iterator[tuple[str, str]]:
+    """The verbs and bodies: which nodes have room, and which pods would have to end if the extender ``preempts``."""
+    for pod in _fitting(rng, pods, sizes, slot):
+        yield spec.FILTER, json.dumps({"Pod": pod, "Nodes": None, "NodeNames": [*sizes]})
+    for pod, proposed in _preempting(rng, pods, sizes, slot) if preempts else ():
+        victims = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in proposed.items()}
+        question = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+        yield spec.PREEMPT, json.dumps(question)
+
+
+def _fitting(rng: random.Random, pods: Sequence[Object], sizes: Sizes, slot: Mapping[str, Any]) -> Iterator[Object]:
     """Pods to filter: amounts just as large as what a card has left, or as a card, or a unit more, in several shapes.
 
     ``slot`` is what each container asks for beside its units.
@@ -28,7 +42,7 @@ def fitting(rng: random.Random, pods: Sequence[Object], sizes: Sizes, slot: Mapp
         yield _pod(rng, f"asked-{number}", units, slot)
 
 
-def preempting(
+def _preempting(
     rng: random.Random, pods: Sequence[Object], sizes: Sizes, slot: Mapping[str, Any]
 ) -> Iterator[tuple[Object, dict[str, list[str]]]]:
     """Pods that would end others, each with the uids that a scheduler proposes on each node."""

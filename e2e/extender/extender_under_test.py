@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -214,13 +214,6 @@ class ExtenderUnderTest:
     async def prioritize(self, pod: Object, *nodes: str) -> list[Object]:
         """The scores."""
         return list(await self.ask(spec.PRIORITIZE, {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}))
-
-    async def preempt(self, pod: Object, proposed: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
-        """The uids of the victims on each node, of those that were proposed with these."""
-        victims = {name: {"Pods": [{"UID": uid} for uid in uids]} for name, uids in proposed.items()}
-        answer = await self.ask(spec.PREEMPT, {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims})
-        found = answer["NodeNameToMetaVictims"]
-        return {name: {one["UID"] for one in victims["Pods"]} for name, victims in found.items()}
 
     # Programs
 

@@ -18,13 +18,14 @@ pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 NAMES: Final = ("a1", "a2", "b2", "nowhere")
 
 
-@pytest.mark.promise("EXT-004")
+@pytest.mark.promise("EXT-004", "EXT-013")
 async def test_a_filter_by_names_answers_names_of_the_question(stage: ExtenderUnderTest) -> None:
-    """A part of the nodes asked about, each once, and a list even if it is empty."""
+    """A part of the nodes asked about, each once, and a list even if it is empty; of one node, too, as for a nominated pod."""
     fit = await stage.filter(stage.pod("p", 11), "a2", "a1", "b1")
-    none = await stage.filter(stage.pod("p", 1000), "a1", "a2")
+    none = await stage.filter(stage.pod("p", 15), "a1")
 
     assert sorted(fit["NodeNames"]) == ["a1", "a2"]
+    assert await stage.fits(stage.pod("p", 14), "a1") == ["a1"]
     assert (none["NodeNames"], none["Error"]) == ([], "")
 
 
@@ -34,10 +35,11 @@ async def test_d23_a_filter_by_names_sends_no_nodes(stage: ExtenderUnderTest) ->
     assert (await stage.filter(stage.pod("p", 11), "a2", "a1", "b1")).get("Nodes") is None
 
 
-@pytest.mark.promise("EXT-005")
+@pytest.mark.promise("EXT-005", "EXT-032")
 async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderUnderTest) -> None:
-    """Those fields that a scheduler reads."""
+    """Those fields that a scheduler reads. One without a node cache sends tens of megabytes on a large cluster; here eight."""
     nodes = [await stage.api.get(NODES, name) for name in ("a1", "a2")]
+    nodes[0]["metadata"]["annotations"] = {"large": "x" * (8 << 20)}
     asked = {"Pod": stage.pod("p", 11), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}
     answer = await stage.ask(spec.FILTER, asked)
 
@@ -46,30 +48,6 @@ async def test_a_filter_by_nodes_gives_them_back_as_they_came(stage: ExtenderUnd
 
 def _read(node: Object) -> tuple[object, ...]:
     return node["metadata"]["name"], node["metadata"].get("labels"), node.get("spec"), node["status"].get("allocatable")
-
-
-@pytest.mark.promise("EXT-032")
-async def test_a_filter_by_megabytes_of_nodes_is_answered(stage: ExtenderUnderTest) -> None:
-    """A scheduler without a node cache sends whole Nodes, which are tens of megabytes on a large cluster; here eight."""
-    node = await stage.api.get(NODES, "a1")
-    node["metadata"]["annotations"] = {"large": "x" * (8 << 20)}
-    answer = await stage.ask(spec.FILTER, {"Pod": stage.pod("p", 11), "Nodes": {"items": [node]}, "NodeNames": None})
-
-    assert [one["metadata"]["name"] for one in answer["Nodes"]["items"]] == ["a1"]
-
-
-@pytest.mark.promise("EXT-006")
-async def test_every_refused_node_is_in_one_map_of_failures(stage: ExtenderUnderTest) -> None:
-    """A node that was asked about is in the answer, or in one of the maps of failures with a reason; none in both."""
-    await stage.observer.run(stage.pod("full", 14, scheduler="default-scheduler", node="a1"))
-    await stage.used("a1", 14)
-    answer = await stage.filter(stage.pod("p", 11), *NAMES)
-    large = await stage.filter(stage.pod("p", 20), *NAMES)
-
-    assert sorted(answer["NodeNames"]) == ["a2", "b2"]
-    assert refused(answer).keys() == {"a1", "nowhere"}
-    assert (list(large["NodeNames"] or ()), set(refused(large))) == ([], set(NAMES))
-    assert all({**refused(answer), **refused(large)}.values())
 
 
 @pytest.mark.needs("unresolvable")
@@ -84,13 +62,6 @@ async def test_a_node_that_no_end_cures_is_unresolvable(stage: ExtenderUnderTest
     assert set(answer["FailedNodes"]) == {"a1"}
     assert set(answer["FailedAndUnresolvableNodes"]) == {"nowhere"}
     assert (large["FailedNodes"], set(large["FailedAndUnresolvableNodes"])) == ({}, set(NAMES))
-
-
-@pytest.mark.promise("EXT-013")
-async def test_one_node_is_a_question_like_any_other(stage: ExtenderUnderTest) -> None:
-    """A scheduler asks so about the node that a pod is nominated to."""
-    assert await stage.fits(stage.pod("p", 5), "a1") == ["a1"]
-    assert await stage.fits(stage.pod("p", 15), "a1") == []
 
 
 @pytest.mark.promise("EXT-014", "EXT-015")
@@ -125,15 +96,17 @@ async def test_keys_are_read_in_any_casing(stage: ExtenderUnderTest, question: d
     assert (answer["NodeNames"], set(refused(answer))) == (["a1"], {"nowhere"})
 
 
-@pytest.mark.promise("EXT-031")
+@pytest.mark.promise("EXT-006", "EXT-031")
 async def test_a_filter_of_five_thousand_names(stage: ExtenderUnderTest) -> None:
-    """Each comes back once. (How long that takes is measured by make bench.)"""
-    names = [f"node-{number:04}" for number in range(5000)]
-    question = {"Pod": stage.pod("p", 1), "Nodes": None, "NodeNames": [*names, "a1"]}
-    answer = await stage.ask(spec.FILTER, question)
+    """Each is in the answer or, with a reason, in one map of failures. (How long that takes is measured by make bench.)"""
+    await stage.observer.run(stage.pod("full", 14, scheduler="default-scheduler", node="a1"))
+    await stage.used("a1", 14)
+    names = ["a1", "b1", *(f"node-{number:04}" for number in range(5000))]
+    answer = await stage.filter(stage.pod("p", 11), *names, "a2")
 
-    assert answer["NodeNames"] == ["a1"]
+    assert answer["NodeNames"] == ["a2"]
     assert refused(answer).keys() == set(names)
+    assert all(refused(answer).values())
 
 
 @pytest.mark.promise("EXT-024")

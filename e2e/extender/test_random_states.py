@@ -116,17 +116,9 @@ class RandomState:
     async def ask(self) -> None:
         """Ask which nodes have room, which pods would have to end, and for the book."""
         pods = await self._stage.observer.pods()
-        for pod in questions.fitting(self._rng, pods, self.units, {}):
-            await self._put(spec.FILTER, {"Pod": pod, "Nodes": None, "NodeNames": [*self.units]})
-        for pod, proposed in questions.preempting(self._rng, pods, self.units, {}):
-            victims = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in proposed.items()}
-            question = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
-            if self._stage.claims("preempt"):
-                await self._put(spec.PREEMPT, question)
+        for verb, body in questions.asked(self._rng, pods, self.units, {}, preempts=self._stage.claims("preempt")):
+            await self._stage.observer.post(verb, body)
         await self._stage.observer.inspect()
-
-    async def _put(self, verb: str, question: Object) -> None:
-        await self._stage.observer.post(verb, json.dumps(question))
 
     async def _enter_phase(self, name: str, status: Object) -> None:
         """No pod leaves a phase in which it has ended."""

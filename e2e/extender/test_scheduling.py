@@ -42,26 +42,20 @@ def pod_for(stage: ExtenderUnderTest, name: str) -> Object:
 
 
 @pytest.mark.promise("EXT-034")
-async def test_scheduler_that_looks_at_all_nodes_is_not_refused(stage: ExtenderUnderTest) -> None:
-    """As the comment of our configuration advises: the pod is bound to the one node that holds it, at the first attempt."""
-    last = await fleet(stage)
-    async with stage.scheduler(stage.configuration(percentage=100)):
-        await stage.create(pod_for(stage, "p"))
-        assert await stage.bound_to("p") == last
-    assert await stage.observer.events("p", "FailedScheduling") == []
+@pytest.mark.parametrize("percentage", [100, pytest.param(1, marks=pytest.mark.needs("call"))])
+async def test_pod_reaches_the_one_node_that_holds_it(stage: ExtenderUnderTest, percentage: int) -> None:
+    """A scheduler that looks at all nodes, as our configuration advises, binds it there at the first attempt.
 
-
-@pytest.mark.needs("call")
-@pytest.mark.promise("EXT-034")
-async def test_pod_reaches_a_node_its_scheduler_has_not_looked_at(stage: ExtenderUnderTest) -> None:
-    """A scheduler that shows a hundred nodes at a time is made to look again at those without the card."""
+    One that shows a hundred nodes at a time is made to look again at those without the card.
+    """
     last = await fleet(stage)
-    async with stage.scheduler(stage.configuration(percentage=1)):
+    async with stage.scheduler(stage.configuration(percentage=percentage)):
         # Which hundred comes first is chance; of several pods some are refused.
-        for number in range(4):
-            await stage.create(pod_for(stage, f"p{number}"))
-            assert await stage.bound_to(f"p{number}") == last
-            await stage.observer.delete(f"p{number}", 0)
+        for name in ("p0", "p1", "p2", "p3"):
+            await stage.create(pod_for(stage, name))
+            assert await stage.bound_to(name) == last
+            assert percentage < 100 or await stage.observer.events(name, "FailedScheduling") == []
+            await stage.observer.delete(name, 0)
             await stage.used(last, 0)
 
 

@@ -52,19 +52,6 @@ def gets(stage: ExtenderUnderTest) -> tuple[str, ...]:
     return (*BOOKS, *explained, *(PROBES if stage.claims("probes") else ()))
 
 
-def is_answer(status: int, path: str, stage: ExtenderUnderTest) -> bool:
-    """Is that a status for a body that is no question? A filter and a bind have a place for an error in their answer."""
-    return (
-        400 <= status < 500 or (path in VERBS and status == 200) or (path == spec.BIND and stage.refuses_with(status))
-    )
-
-
-async def wrong_statuses(stage: ExtenderUnderTest, body: Path) -> dict[str, int]:
-    """The verbs that answer the body, which is no question, with another status than they may."""
-    seen = {path: await ANONYMOUS.status(of(stage, path), "POST", body) for path in posts(stage)}
-    return {path: status for path, status in seen.items() if not is_answer(status, path, stage)}
-
-
 def of(stage: ExtenderUnderTest, path: str) -> str:
     """The address of a path below the verbs', or of one at the root."""
     url = stage.cluster.extender_url()
@@ -100,26 +87,6 @@ async def test_an_unknown_path_is_404(book: ExtenderUnderTest) -> None:
 
 
 @pytest.mark.promise("EXT-010")
-@pytest.mark.parametrize(
-    "body",
-    [
-        '{"Pod": 7, "PodName": 7, "Node": [], "metadata": 7}',
-        '{"Pod": {"metadata": {"name": 7}}, "NodeNames": "a1", "PodNamespace": {}, "metadata": [], "spec": 7}',
-        '["Pod"]',
-        "7",
-        "",
-        '{"Pod": {"metadata": {"name": "p"}}, "NodeNames": ["a1"], "PodNa',
-    ],
-    ids=["numbers", "nested", "array", "number", "nothing", "cut short"],
-)
-async def test_a_body_that_is_no_question_is_answered(book: ExtenderUnderTest, tmp_path: Path, body: str) -> None:
-    """JSON, but not of the form that is asked for, or a question that ends in its middle."""
-    (tmp_path / "body").write_text(body)
-
-    assert await wrong_statuses(book, tmp_path / "body") == {}
-
-
-@pytest.mark.promise("EXT-010")
 async def test_a_body_is_read_as_json_or_refused(book: ExtenderUnderTest, tmp_path: Path) -> None:
     """The extender reads a body of another content type as JSON, as a program in Go does, or refuses what a web page can send."""
     question = {"Pod": book.pod("p", 1), "Nodes": None, "NodeNames": ["a1"]}
@@ -152,4 +119,4 @@ async def test_a_body_of_a_hundred_megabytes_gets_its_status(book: ExtenderUnder
         file.write(b"x" * HUNDRED_MB)
 
     status = await ANONYMOUS.status(of(book, spec.FILTER), "POST", tmp_path / "body")
-    assert is_answer(status, spec.FILTER, book)
+    assert 400 <= status < 500 or status == 200

@@ -78,10 +78,10 @@ async def run_though_turned_away(observer: Observer, name: str, units: int) -> N
     await eventually(runs, bool, f"{name} runs")
 
 
-@pytest.mark.promise("D02", "DP-007", "DP-022", "E2E-005", "E2E-006")
+@pytest.mark.promise("D02", "DP-007", "DP-012", "DP-022", "E2E-005", "E2E-006")
 @pytest.mark.parametrize("what", ["plugin", "kubelet", "both"])
 async def test_cards_stay_with_their_pods_through_restarts(observer: Observer, what: str) -> None:
-    """Running pods keep their cards; what comes afterwards fits beside them, and nothing over them."""
+    """Running pods, one of two containers, keep their cards; what comes afterwards fits beside them, and nothing over them."""
     before = await observer.run(gpu_pod("nine", 9, node=NODE), gpu_pod("two", 2, 3, node=NODE))
     await observer.restart(NODE, what)
     await observer.shows(NODE, "28")

@@ -37,14 +37,6 @@ async def test_a_node_with_room_in_total_but_on_no_card_is_refused(observer: Obs
     await observer.check_all("late", "fill-a")
 
 
-@pytest.mark.promise("D02", "DP-012")
-async def test_a_pod_of_two_gpu_containers_gets_both_right(observer: Observer) -> None:
-    """Containers of 1 and 2 units run on the pod's one card, and each gets its own amount (ext#143, defect D2)."""
-    await observer.run(gpu_pod("two", 1, 2, node="a2"), gpu_pod("three", 3, node="a2"))
-
-    await observer.check_all("two", "three")
-
-
 @pytest.mark.needs("explain")
 async def test_page_shows_a_pod_that_no_extender_was_asked_for(observer: Observer) -> None:
     """kube-scheduler refuses it by the sum of each node; the page has kube-scheduler's own words."""

@@ -82,25 +82,6 @@ async def test_pods_of_odd_sizes_fill_the_cards_to_the_mib(slots: Observer, card
     assert {pod["metadata"]["annotations"][spec.POD_DEVICE_UNITS] for pod in pods} == {str(MIB)}
 
 
-async def test_nearly_five_pods_a_card_at_once(slots: Observer, cards: int) -> None:
-    """Equal and unequal ones in any order: each running pod is on its card, and gets its own amount."""
-    count = 5 * cards - 1
-    sizes = [AMOUNTS[number % len(AMOUNTS)] + number % 3 for number in range(count)]
-    names = [f"p-{number:02}" for number in range(count)]
-    await slots.create(*(slot_pod(name, size) for name, size in zip(names, sizes, strict=True)))
-    total = sum(sizes)
-    assert total < cards * MIB
-
-    async def settled() -> int:
-        pods = await slots.pods()
-        assert all(pod["status"].get("phase") != "Failed" for pod in pods), [pod["status"] for pod in pods]
-        return sum(1 for pod in pods if pod["status"].get("phase") == "Running")
-
-    await eventually(settled, lambda running: running >= 0.85 * count, "nearly all run: what is left is in pieces")
-    running = [pod["metadata"]["name"] for pod in await slots.pods() if pod["status"].get("phase") == "Running"]
-    await slots.check_all(*running)
-
-
 async def test_amounts_are_exact_over_restarts(slots: Observer, cards: int) -> None:
     """Pods of odd sizes keep their cards and exact MiB over restarts of the kubelet and of both while others come and go."""
     there: dict[str, int] = {}
