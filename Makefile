@@ -95,7 +95,7 @@ e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|contr
 # All profiles but OURS and CLUSTER.
 conformance: PROFILE ?= conformance
 conformance: $(READY) ## Judge the programs of TARGET by the promises, in two minutes; HTML, JSON and JUnit in artefacts/ (PROFILE=conformance,ours CLUSTER=)
-	@$(BIN)/python -m pytest $(CASES) --profile $(PROFILE) --bursts 3 --quick --verbose --no-header --junit-xml artefacts/junit.xml $(AT_ONCE) $(ON) $(ARGS)
+	@$(BIN)/python -m pytest $(CASES) --profile $(PROFILE) --bursts 2 --quick --verbose --no-header --junit-xml artefacts/junit.xml $(AT_ONCE) $(ON) $(ARGS)
 
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
 	@$(BIN)/python -m pytest e2e/parity --require-control-plane $(AT_ONCE) $(ON) $(ARGS)
