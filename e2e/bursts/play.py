@@ -274,7 +274,10 @@ class Player:
         Slots mode takes slots away, and no memory.
         """
         rng = random.Random(burst.seed)
-        held = [one for one in await self._holders() if one not in self._unhealthy]
+        sizes, failed = await self.sizes(), Counter(node for node, _ in self._unhealthy)
+        # A node without a healthy card would have no device plugin that counts as started.
+        left = {node for node, cards in sizes.items() if len(cards) - failed[node] > 1}
+        held = [one for one in await self._holders() if one[0] in left and one not in self._unhealthy]
         if not (self.world.fails_late and held) or self.world.has_slots:
             return []
         node, card = rng.choice(held)
