@@ -149,7 +149,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.programs | self.capabilities
 
     def with_extender_options(self, options: Mapping[str, str]) -> Target:
-        """The target whose extender has these options. Raises as ``Program.words``."""
+        """The target with these options of its extender. Raises as ``Program.words``."""
         return msgspec.structs.replace(self, extender_or_none=self.extender.with_options(options))
 
     def spelt(self, node: NodeSpec) -> NodeSpec:

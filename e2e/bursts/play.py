@@ -317,7 +317,7 @@ class Player:
         await asyncio.sleep(LAG_SECONDS)
         rng, pods, sizes = random.Random(burst.seed), await self._pods(), await self.sizes()
         slot = {spec.RESOURCE_SLOT: "1"} if self.world.has_slots else {}
-        for verb, body in questions.asked(rng, pods, sizes, slot, preempts=True):
+        for verb, body in questions.asked(rng, pods, sizes, slot, self.claims):
             await self.observer.post(verb, body)
 
     async def _patch(self, pod: Object, patch: dict[str, Any], subresource: str | None = None) -> None:

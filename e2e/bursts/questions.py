@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from e2e import spec
@@ -18,12 +18,15 @@ _SHAPES, _PROPOSALS = 12, 6
 
 
 def asked(
-    rng: random.Random, pods: Sequence[Object], sizes: Sizes, slot: Mapping[str, Any], *, preempts: bool
+    rng: random.Random, pods: Sequence[Object], sizes: Sizes, slot: Mapping[str, Any], claims: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """The verbs and bodies: which nodes have room, and which pods would have to end if the extender ``preempts``."""
+    """The verbs and bodies: which nodes have room, and, as it ``claims``, how good they are and which pods would have to end."""
     for pod in _fitting(rng, pods, sizes, slot):
-        yield spec.FILTER, json.dumps({"Pod": pod, "Nodes": None, "NodeNames": [*sizes]})
-    for pod, proposed in _preempting(rng, pods, sizes, slot) if preempts else ():
+        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": [*sizes]})
+        yield spec.FILTER, body
+        if "prioritize" in claims:
+            yield spec.PRIORITIZE, body
+    for pod, proposed in _preempting(rng, pods, sizes, slot) if "preempt" in claims else ():
         victims = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in proposed.items()}
         question = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
         yield spec.PREEMPT, json.dumps(question)
@@ -61,7 +64,7 @@ def _preempting(
 
 
 def _pod(rng: random.Random, name: str, units: int, slot: Mapping[str, Any]) -> Object:
-    """A pod that needs these units at once: in one container, in two, beside a sidecar, or in an init container beside one."""
+    """A pod that needs these units together: in one container, in two, beside a sidecar, or in an init container beside one."""
     part = rng.randint(1, max(units // 2, 1))
     rest, sidecar = units - part, gpu_container("s0", part) | {"restartPolicy": "Always"}
     # An init container has ended when the others start, so it needs nothing beside them.

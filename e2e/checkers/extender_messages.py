@@ -163,7 +163,7 @@ def kept_victims(state: State, entry: Entry) -> Iterator[Finding]:
     for node, uids in sorted(kept.items()):
         asked = proposed.get(node, set())
         others = {uid for uid in asked if uid in state.pods and not gpu_containers(state.pods[uid])}
-        # A pod whose bind is under way has no node yet.
+        # A pod that is being bound has no node yet.
         strangers = {uid for uid in uids if state.pods.get(uid, {"spec": {}})["spec"].get("nodeName", node) != node}
         if wrong := strangers | (others - uids):
             text = f"not of the node, or without card memory and left out: {', '.join(sorted(wrong))}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -175,6 +175,11 @@ class ExtenderUnderTest:
     def claims(self, capability: str) -> bool:
         """Does the target declare it? For a part of a case; a case that is about it has the marker ``needs``."""
         return capability in self._target.claims
+
+    @property
+    def known(self) -> Collection[str]:
+        """The capabilities that the target declares."""
+        return self._target.claims
 
     # Questions
 

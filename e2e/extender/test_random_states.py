@@ -113,12 +113,17 @@ class RandomState:
         for node in sorted(self._bans):
             await self._ban(node)
 
-    async def ask(self) -> None:
-        """Ask which nodes have room, which pods would have to end, and for the book."""
-        pods = await self._stage.observer.pods()
-        for verb, body in questions.asked(self._rng, pods, self.units, {}, preempts=self._stage.claims("preempt")):
-            await self._stage.observer.post(verb, body)
-        await self._stage.observer.inspect()
+    async def ask(self, fresh: str) -> None:
+        """Ask the session's extender, and the one at the URL ``fresh``, which has just started: both give the same answers."""
+        observer = self._stage.observer
+        urls = (observer.cluster.extender_url(), fresh)
+        for verb, body in questions.asked(self._rng, await observer.pods(), self.units, {}, self._stage.known):
+            ours, its = [(await observer.post_to(url + verb, body)).json() for url in urls]
+            assert ours == its, f"an extender that has just started answers {verb} otherwise"
+        book, its_book = [(await observer.inspect(url=url))["nodes"] for url in urls]
+        assert [one for one in book if one["name"] in self.units] == [
+            one for one in its_book if one["name"] in self.units
+        ]
 
     async def _enter_phase(self, name: str, status: Object) -> None:
         """No pod leaves a phase in which it has ended."""
@@ -143,10 +148,10 @@ class RandomState:
         await self._create(pod)
 
     async def _bind(self) -> None:
-        """Some pods at once, whose nodes the extender may refuse."""
+        """Some simultaneous binds, which the extender may refuse."""
         created = [await self._create(self._pod()) for _ in range(self._rng.randint(1, 4))]
         asking = [pod for pod in created if units_of(pod)]
-        # The same order twice, as of two schedulers, and a change of the pods meanwhile.
+        # The same order twice, as of two schedulers, while the pods change.
         nodes = self._rng.choices([*self.units], k=self._rng.choice((1, 1, 2)))
         orders = (self._stage.bind(pod, node) for pod in asking for node in nodes)
         await asyncio.gather(*orders, *(self._label(pod) for pod in asking if self._rng.random() < 0.5))
@@ -156,7 +161,7 @@ class RandomState:
         await self._stage.api.patch(PODS, pod["metadata"]["name"], labels, self._stage.namespace)
 
     async def _create_unreadable(self) -> None:
-        """A bound pod whose annotations name no card that can be read; it goes before the next questions."""
+        """A bound pod with annotations that name no card; it goes before the next questions."""
         pod = self._pod()
         pod["metadata"]["annotations"] = {spec.POD_INDEX: self._rng.choice(("x", "-1", "", "1e3"))}
         pod["spec"]["nodeName"] = self._rng.choice([*self.units])
@@ -207,7 +212,7 @@ class RandomState:
 @pytest.mark.promise("EXT-024")
 @pytest.mark.parametrize("number", range(_STATES))
 async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number: int) -> None:
-    """Pods of any shape and phase, bans, binds at once: each node passes if a card has room, and only then."""
+    """Pods of any shape and phase, bans, simultaneous binds: each node passes if a card has room, and only then."""
     if stage.kind != "embedded":
         pytest.skip("its rules see the writes of the embedded API server alone")
     state = RandomState(stage, random.Random(f"{commit_number()}/{number}"))
@@ -216,7 +221,8 @@ async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number
         for _ in range(_ROUNDS):
             for _ in range(_CHANGES):
                 await state.change()
-            await state.settle()
-            await state.ask()
+            async with stage.extender() as fresh:
+                await state.settle()
+                await state.ask(fresh)
     finally:
         await state.remove_bans()
