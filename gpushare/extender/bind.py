@@ -265,7 +265,9 @@ class Binder:
             except ApiError:
                 continue
             is_bound = now is not None and now.spec.node_name
-            is_over = self.monotonic() >= until and f"{metadata.namespace}/{metadata.name}" not in self.in_flight
+            # The API server binds no pod that is being deleted.
+            may_land = self.monotonic() < until and not (now is not None and is_deleting(now))
+            is_over = not may_land and f"{metadata.namespace}/{metadata.name}" not in self.in_flight
             if now is None or is_bound or is_over:
                 break
         if now is not None and is_bound:

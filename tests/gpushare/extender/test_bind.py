@@ -18,6 +18,9 @@ from tests.gpushare.extender.rig import INDEX, Extender, Object, extender, node,
 from tests.passing_time import pass_time_until
 from tests.servers import status, until
 
+# A finalizer keeps it.
+DELETING = pod("a") | {"metadata": pod("a")["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
 
 def hang(method: str, path: str) -> str | None:
     """No answer to a bind."""
@@ -182,11 +185,11 @@ async def test_lost_answer_keeps_the_card_until_its_fate_is_certain(is_ordered_a
 
 @pytest.mark.parametrize(
     ("left", "used"),
-    [(None, [3, 0]), ([], [0, 0]), ([pod("a", uid="new")], [0, 0])],
-    ids=["bound", "gone", "re-created"],
+    [(None, [3, 0]), ([], [0, 0]), ([pod("a", uid="new")], [0, 0]), ([DELETING], [0, 0])],
+    ids=["bound", "gone", "re-created", "being deleted"],
 )
 async def test_a_lost_answer_ends_when_the_pod_shows_its_fate(left: list[Object] | None, used: list[int]) -> None:
-    """The request landed late, or the pod is deleted or re-created, so that it cannot be bound by that request any more."""
+    """The request landed late, or the pod is gone, re-created or being deleted: that request cannot bind it any more."""
     async with bench(pod("a"), fault=hang) as b:
         await bind_unanswered(b, "a")
         if left is None:
