@@ -29,8 +29,6 @@ _INIT, _PLUGIN, _KUBELET, _EXTENDER = 0.3, 0.04, 0.02, 0.05
 # The chances of a plain container, of each trait of a pod, and of a step in a gap.
 _PLAIN, _GAP, _SPLIT = 0.2, 0.2, 0.2
 _ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE, _EDITED = 0.12, 0.1, 0.2, 0.3, 0.15, 0.3, 0.1
-# Where processors are scarce, the chances that a pod asks for some, and that it asks for nothing else.
-_BUSY, _ONLY_BUSY = 0.5, 0.3
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
@@ -59,7 +57,7 @@ class PodPlan:
     have a pod of that name, and so may an earlier pod. ``ends`` is the phase in which it ends. One that ``is_lost`` has the
     phase Unknown after the burst. One that ``is_marked`` has metadata of another program, and one that ``is_forged`` a booking that
     its author wrote. ``split`` are the units that it wishes for on each of several cards. ``is_edited``: an administrator changes
-    its card after the burst. ``cores`` are the processors that its first container asks for.
+    its card after the burst.
     """
 
     name: str
@@ -74,7 +72,6 @@ class PodPlan:
     split: tuple[int, ...] = ()
     is_urgent: bool = False
     is_edited: bool = False
-    cores: int = 0
     mib_per_unit: int = spec.MIB_PER_UNIT
 
     def manifest(self, suffix: str = "") -> dict[str, Any]:
@@ -91,8 +88,6 @@ class PodPlan:
         containers = [
             self._container(f"c{number}", units, **ends, **holds) for number, units in enumerate(self.containers)
         ]
-        if self.cores:
-            containers[0].setdefault("resources", {})["requests"] = {"cpu": str(self.cores)}
         body = {"containers": containers, "initContainers": init, "terminationGracePeriodSeconds": 1}
         body |= {"restartPolicy": "Never"} if self.ends else {}
         body |= {"priorityClassName": URGENT} if self.is_urgent else {}
@@ -183,7 +178,6 @@ _OF_PODS: Final[Mapping[str, Mapping[str, Any]]] = {
     "splits": {"split": ()},
     "urgent": {"is_urgent": False},
     "edits": {"is_edited": False},
-    "cores": {"cores": 0},
     "ends": {"ends": ""},
     "inits": {"inits": ()},
 }
@@ -196,13 +190,11 @@ def make_burst(
     most_pods: int = MOST_PODS,
     *,
     is_real: bool = False,
-    is_busy: bool = False,
     mib_per_unit: int = spec.MIB_PER_UNIT,
 ) -> Burst:
     """A burst on nodes with cards of these units: 2 to ``most_pods`` pods of 1 to 3 containers, of few amounts, in a few steps.
 
     ``is_real``: its kubelets and its API server are real ones, so there is nothing that only a stand-in can be made to do.
-    ``is_busy``: pods ask for processors, too.
     """
     base, *left_out = seed.split("-")
     rng = random.Random(base)
@@ -224,8 +216,6 @@ def make_burst(
         if scale == 1 and sum(_SPLIT_UNITS) not in known and max(_SPLIT_UNITS) <= sizes[-1] and rng.random() < _SPLIT:
             containers = rng.choice([(sum(_SPLIT_UNITS),), (0, sum(_SPLIT_UNITS)), (sum(_SPLIT_UNITS), 0)])
             pods[-1] = replace(pods[-1], containers=containers, inits=(), split=_SPLIT_UNITS)
-        if is_busy:
-            pods = [_busy(rng, pod) for pod in pods]
     steps: list[Step] = []
     there: list[PodPlan] = []
     while pods:
@@ -282,13 +272,6 @@ def _wild(rng: random.Random, pod: PodPlan, count: int) -> PodPlan:
         is_urgent=rng.random() < _URGENT,
         is_edited=rng.random() < _EDITED,
     )
-
-
-def _busy(rng: random.Random, pod: PodPlan) -> PodPlan:
-    if rng.random() >= _BUSY:
-        return pod
-    pod = replace(pod, cores=rng.randint(1, 2))
-    return replace(pod, containers=(0,), inits=(), split=()) if rng.random() < _ONLY_BUSY else pod
 
 
 def _in_place(pod: PodPlan, of: PodPlan) -> PodPlan:

@@ -55,13 +55,12 @@ class Venue:
 
     async def burst(self, seed: str, player: Player) -> Burst:
         """The burst of a seed, as it is played here, on a player of its world."""
-        sizes, is_busy = await player.sizes(), player.world.preempts
+        sizes = await player.sizes()
         burst = make_burst(
             seed,
             sizes,
             self.most_pods,
             is_real=self.is_real,
-            is_busy=is_busy,
             mib_per_unit=player.world.mib_per_unit,
         )
         return burst if "wishes" in player.claims else burst.without("splits")
@@ -158,8 +157,7 @@ async def _furnish(cluster: Cluster, world: World) -> None:
         await grant_guards(cluster.api)
     if world.nodes:
         kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": URGENT}}
-        policy = "PreemptLowerPriority" if world.preempts else "Never"
-        await cluster.api.create(kind | {"value": 1000, "preemptionPolicy": policy})
+        await cluster.api.create(kind | {"value": 1000, "preemptionPolicy": "Never"})
 
 
 async def _fail_cards(cluster: Cluster, world: World) -> frozenset[tuple[str, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -84,40 +83,23 @@ def all_run(pods: Sequence[Mapping[str, Any]]) -> bool:
     return bool(pods) and all(is_running(pod) and not leaves(pod) for pod in pods)
 
 
-def unsettled(
-    pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes: Sizes, cores: Mapping[str, int] | None = None
-) -> list[str]:
-    """Pods that have a step before them: run if they are bound, be bound if a card has room, or be gone.
-
-    ``cores`` of each node count if they are scarce.
-    """
+def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes: Sizes) -> list[str]:
+    """Pods that have a step before them: run if they are bound, be bound if a card has room, or be gone."""
     names = {pod["metadata"]["labels"][POD_LABEL] for pod in pods}
     findings = [f"{name}: is not there" for name in sorted(expected - names)]
     findings += [f"{pod['metadata']['name']}: is still there" for pod in pods if _should_be_gone(pod, expected)]
     booked = booked_in_api(pods)
-    free = {
-        node: {card: units - booked.get((node, card), 0) for card, units in of.items()} for node, of in sizes.items()
-    }
-    idle = {
-        node: count - sum(_cores(pod) for pod in pods if _is_on(pod, node)) for node, count in (cores or {}).items()
-    }
+    free = [units - booked.get((node, card), 0) for node, cards in sizes.items() for card, units in cards.items()]
+    largest = max(free, default=0)
     for pod in pods:
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
         if node and not (_has_ended(pod) if ENDS_LABEL in pod["metadata"]["labels"] else is_running(pod)):
             findings.append(f"{name}: bound to {node}, but {pod['status'].get('phase')}: {why(pod)}")
-        elif not node and spec.WISH_SPLIT not in (pod["metadata"].get("annotations") or {}):
-            rooms = [max(of.values(), default=0) for on, of in free.items() if idle.get(on, math.inf) >= _cores(pod)]
-            if rooms and units_of(pod) <= max(rooms):
-                findings.append(f"{name}: waits for {units_of(pod)} units, but a card has {max(rooms)}")
+        elif (
+            not node and units_of(pod) <= largest and spec.WISH_SPLIT not in (pod["metadata"].get("annotations") or {})
+        ):
+            findings.append(f"{name}: waits for {units_of(pod)} units, but a card has {largest}")
     return findings
-
-
-def _is_on(pod: Mapping[str, Any], node: str) -> bool:
-    return holds_a_node(pod) and bool(pod["spec"]["nodeName"] == node)
-
-
-def _cores(pod: Mapping[str, Any]) -> int:
-    return int(pod["spec"]["containers"][0].get("resources", {}).get("requests", {}).get("cpu", 0))
 
 
 def why(pod: Mapping[str, Any]) -> str:

@@ -361,8 +361,7 @@ class Player:
                     self._without_room += len(without_room)
                     self._kept_out += len(kept_out)
                     refused = turned_away + without_room + kept_out
-                    ended = await self._replace_preempted(pods, burst, expected) if self.world.preempts else False
-                    if not (refused or ended) and not (left := unsettled(pods, expected, sizes, self._cores)):
+                    if not refused and not (left := unsettled(pods, expected, sizes)):
                         return []
                     await asyncio.gather(*(self._replace(pod, burst, expected) for pod in refused))
                     await asyncio.sleep(until_next_look(begun))
@@ -374,20 +373,6 @@ class Player:
         if (name := pod["metadata"]["labels"][POD_LABEL]) in expected:
             self._replacements += 1
             await self.observer.create(burst.made[name].manifest(f"-r{self._replacements}"))
-
-    async def _replace_preempted(self, pods: Sequence[Object], burst: Burst, expected: frozenset[str]) -> bool:
-        """Create pods again that urgent ones have ended, as their owner would. Are there some?"""
-        ended = sorted(expected - {pod["metadata"]["labels"][POD_LABEL] for pod in pods})
-        for name in ended:
-            self._replacements += 1
-            self._had["preempted_pods"] += 1
-            await self.observer.create(burst.made[name].manifest(f"-r{self._replacements}"))
-        return bool(ended)
-
-    @property
-    def _cores(self) -> dict[str, int]:
-        """The processors of each node, if they are scarce."""
-        return {node.name: node.cores for node in self.world.nodes} if self.world.preempts else {}
 
     async def _look(self, result: Result) -> list[Entry]:
         pods = await self._pods()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,9 +36,8 @@ _UNHEALTHY, _MOST_UNHEALTHY, _LARGEST = 0.4, 2, 0.5
 SLOTS_OF_A_CARD: Final = 64
 # Seconds within which a kubelet admits equal pods in any order, which a device plugin has to bear.
 _SHUFFLE: Final = 0.1
-# The chances of each trait of a world, and the cores of its nodes if pods end others: too few for all pods.
-_DISTURBED, _GUARDED, _PREEMPTS, _FAILS, _SLOTS = 0.4, 0.4, 0.3, 0.4, 0.25
-_FEW_CORES: Final = 6
+# The chances of each trait of a world.
+_DISTURBED, _GUARDED, _FAILS, _SLOTS = 0.4, 0.4, 0.4, 0.25
 _ADDRESSES: Final = (
     ("Hostname", "{node}"),
     ("ExternalIP", "203.0.113.9"),
@@ -58,14 +57,13 @@ class NodePlan:
     driver: str
     addresses: tuple[tuple[str, str], ...]
     unhealthy: tuple[int, ...] = ()
-    cores: int = 16
 
     def made(self, folder: Path, *, has_slots: bool = False) -> NodeSpec:
         """The node to make; its box is a file in the folder."""
         box = folder / f"{self.name}.yaml"
         box.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in self.models]}))
         options = {"slots": str(SLOTS_OF_A_CARD)} if has_slots else {}
-        return NodeSpec(self.name, str(box), cpu=str(self.cores), plugin_options=options, admission_shuffle=_SHUFFLE)
+        return NodeSpec(self.name, str(box), plugin_options=options, admission_shuffle=_SHUFFLE)
 
     def status(self) -> dict[str, Any]:
         """The part of its status that others write."""
@@ -82,8 +80,6 @@ class World:
     """The API server loses answers, and more (``Choices.disturbance``)."""
     is_guarded: bool = False
     """The extender reserves cards as if there were other extenders."""
-    preempts: bool = False
-    """Urgent pods end others, and processors are scarce."""
     fails_late: bool = False
     """In each burst a card fails under a pod."""
     has_slots: bool = False
@@ -100,11 +96,9 @@ def make_world(seed: str, number: int) -> World:
     rng = random.Random(f"world {seed}/{number}")
     counts, places = (_MANY, 1) if number % _LARGE == 0 else (_FEW, rng.randint(1, _MOST_NODES))
     nodes = tuple(_node(rng, f"w{place}", counts) for place in range(places))
-    chances = (_DISTURBED, _GUARDED, _PREEMPTS, _FAILS, _SLOTS)
-    is_disturbed, is_guarded, preempts, fails_late, has_slots = (rng.random() < chance for chance in chances)
-    if preempts:
-        nodes = tuple(replace(node, cores=_FEW_CORES) for node in nodes)
-    return World(nodes, is_disturbed, is_guarded, preempts, fails_late, has_slots)
+    chances = (_DISTURBED, _GUARDED, _FAILS, _SLOTS)
+    is_disturbed, is_guarded, fails_late, has_slots = (rng.random() < chance for chance in chances)
+    return World(nodes, is_disturbed, is_guarded, fails_late, has_slots)
 
 
 def units_of_model(model: str, driver: str, mib_per_unit: int = spec.MIB_PER_UNIT) -> int:
