@@ -277,7 +277,8 @@ class Player:
         sizes, failed = await self.sizes(), Counter(node for node, _ in self._unhealthy)
         # A node without a healthy card would have no device plugin that counts as started.
         left = {node for node, cards in sizes.items() if len(cards) - failed[node] > 1}
-        held = [one for one in await self._holders() if one[0] in left and one not in self._unhealthy]
+        booked = sorted(booked_in_api(await self._pods()))
+        held = [one for one in booked if one[0] in left and one not in self._unhealthy]
         if not (self.world.fails_late and held) or self.world.has_slots:
             return []
         node, card = rng.choice(held)
@@ -304,10 +305,6 @@ class Player:
                 wrong, lambda found: not found, "nodes offer what pods may use", seconds=self._settle_seconds
             )
         return await wrong()
-
-    async def _holders(self) -> list[tuple[str, int]]:
-        """The cards that pods hold, each with its node."""
-        return sorted(booked_in_api(await self._pods()))
 
     async def _ask(self, burst: Burst) -> None:
         """Ask the extender at rest; the answers are judged as all of a run are (``run_judge.py``)."""

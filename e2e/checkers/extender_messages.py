@@ -164,7 +164,7 @@ def kept_victims(state: State, entry: Entry) -> Iterator[Finding]:
         asked = proposed.get(node, set())
         others = {uid for uid in asked if uid in state.pods and not gpu_containers(state.pods[uid])}
         # A pod that is being bound has no node yet.
-        strangers = {uid for uid in uids if state.pods.get(uid, {"spec": {}})["spec"].get("nodeName", node) != node}
+        strangers = {uid for uid in uids & state.pods.keys() if state.pods[uid]["spec"].get("nodeName", node) != node}
         if wrong := strangers | (others - uids):
             text = f"not of the node, or without card memory and left out: {', '.join(sorted(wrong))}"
             yield Finding("victims", entry.at, text, node=node)

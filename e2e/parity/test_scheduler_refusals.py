@@ -116,7 +116,7 @@ async def test_answers_that_are_none(both: Both) -> None:
                 pod = name.replace(" ", "-")
                 await it.pod(pod)
                 condition = await it.condition(pod)
-                # Each program words a decoding error by itself.
+                # The text of a decoding error differs from program to program.
                 text = condition["message"].replace(it.extender.url, "URL") if name.startswith("code") else ""
                 seen[name] = [condition["reason"], text]
                 await it.delete_pod(pod)

@@ -228,7 +228,7 @@ ASSUMED = {"ALIYUN_COM_GPU_MEM_ASSUME_TIME": f"{SECONDS}000000000"}
 
 
 def found(one: Node, *pods: Pod, later: float = 0) -> list[str]:
-    """The findings on a node, ``seconds`` after its pods were given their cards."""
+    """The findings on a node, ``later`` seconds after its pods were given their cards."""
     bound = [each for each in map(bound_pod, pods) if each is not None]
     reports, problems = report([one], bound)
     return findings([one], bound, reports, problems, SECONDS + later, 300.0)
