@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 import grpc
 import grpc.aio
+from google.protobuf.message_factory import GetMessageClass
 from msgspec.structs import replace
 
 from gpushare import wire
@@ -24,7 +25,6 @@ from gpushare.deviceplugin.core.announced_cards import CardChange
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer
 from gpushare.deviceplugin.core.devices import device_list, spare_slots
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
-from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.errors import GpushareError
 from gpushare.model.cards import MODE_IDS, CardFacts
 
@@ -52,7 +52,7 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 Identity = tuple[int, int, int]
 
 
-class DevicePluginServer(pb_grpc.DevicePluginServicer):
+class DevicePluginServer:
     """The service of one resource, on a socket of its own.
 
     Without an ``allocator`` it is that of ``gpu-slot`` on a node in ids mode: there are some, and they mean nothing. Pods that name
@@ -81,9 +81,19 @@ class DevicePluginServer(pb_grpc.DevicePluginServicer):
         socket.unlink(missing_ok=True)
         self._stopping.clear()
         self._server = grpc.aio.server(options=_SERVER_OPTIONS)
-        pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
+        self._server.add_generic_rpc_handlers((self._handlers(),))
         self._server.add_insecure_port(f"unix:{socket}")
         await self._server.start()
+
+    def _handlers(self) -> grpc.GenericRpcHandler:
+        """The service of ``deviceplugin.proto``: each call is answered by the method of its name."""
+        service = pb.DESCRIPTOR.services_by_name["DevicePlugin"]
+        handlers = {}
+        for call in service.methods:
+            of = grpc.unary_stream_rpc_method_handler if call.server_streaming else grpc.unary_unary_rpc_method_handler
+            request, answer = GetMessageClass(call.input_type), GetMessageClass(call.output_type)
+            handlers[call.name] = of(getattr(self, call.name), request.FromString, answer.SerializeToString)
+        return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
     async def stop(self) -> None:
         """End the streams: a kubelet drops the registered plugin if an old stream ends after a new registration."""
@@ -266,7 +276,10 @@ async def _register(kubelet: Path, server: DevicePluginServer) -> None:
             resource_name=server.resource,
             options=server.options,
         )
-        await pb_grpc.RegistrationStub(channel).Register(request, timeout=REGISTER_SECONDS)
+        register = channel.unary_unary(
+            "/v1beta1.Registration/Register", pb.RegisterRequest.SerializeToString, pb.Empty.FromString
+        )
+        await register(request, timeout=REGISTER_SECONDS)
 
 
 async def _until_changed(server: DevicePluginServer, own: Path, kubelet: Path, known: Identity | None) -> None:

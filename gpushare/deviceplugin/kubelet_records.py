@@ -23,7 +23,8 @@ from google.protobuf.message import DecodeError
 
 from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.core.kept_pods import RESOURCES
-from gpushare.deviceplugin.proto import deviceplugin_pb2, podresources_pb2, podresources_pb2_grpc
+from gpushare.deviceplugin.proto import deviceplugin_pb2
+from gpushare.deviceplugin.proto import podresources_pb2 as pr
 from gpushare.foreign import Decoder, UnreadableError
 
 _LOG = logging.getLogger(__name__)
@@ -148,8 +149,9 @@ class KubeletRecords:
 
     async def _list(self) -> tuple[Entry, ...]:
         async with grpc.aio.insecure_channel(f"unix:{self._socket}", options=_OPTIONS) as channel:
-            lister = podresources_pb2_grpc.PodResourcesListerStub(channel)
-            answer = await lister.List(podresources_pb2.ListPodResourcesRequest(), timeout=BUDGET_SECONDS)
+            method, read = "/v1.PodResourcesLister/List", pr.ListPodResourcesResponse.FromString
+            ask = channel.unary_unary(method, pr.ListPodResourcesRequest.SerializeToString, read)
+            answer = await ask(pr.ListPodResourcesRequest(), timeout=BUDGET_SECONDS)
         found: dict[tuple[str, str, str, str], set[str]] = {}
         for pod in answer.pod_resources:
             for container in pod.containers:

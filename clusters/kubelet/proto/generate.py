@@ -12,18 +12,21 @@ from pathlib import Path
 from typing import Final
 
 _ROOT: Final = Path(__file__).parents[3]
-# Each end has its own copy of the messages that it reads.
-_PACKAGES: Final = ("clusters.kubelet.proto", "gpushare.deviceplugin.proto")
+# Each end has its own copy of the messages that it reads. The plugin finds its services in their descriptors.
+_PACKAGES: Final = {
+    "clusters.kubelet.proto": ("python", "pyi", "grpc_python"),
+    "gpushare.deviceplugin.proto": ("python", "pyi"),
+}
 
 
 def main() -> int:
-    """Write ``*_pb2.py``, ``*_pb2.pyi`` and ``*_pb2_grpc.py`` beside each ``.proto`` and print their names."""
-    for package in _PACKAGES:
+    """Write ``*_pb2.py``, ``*_pb2.pyi`` and the kubelet's ``*_pb2_grpc.py`` beside each ``.proto`` and print their names."""
+    for package, kinds in _PACKAGES.items():
         folder = _ROOT / package.replace(".", "/")
         names = sorted(path.name for path in folder.glob("*.proto"))
-        kinds = [f"--{kind}_out={folder}" for kind in ("python", "pyi", "grpc_python")]
+        outputs = [f"--{kind}_out={folder}" for kind in kinds]
         subprocess.run(
-            [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={folder}", *kinds, *names], check=True
+            [sys.executable, "-m", "grpc_tools.protoc", f"--proto_path={folder}", *outputs, *names], check=True
         )
         for path in sorted(folder.glob("*_pb2*")):
             path.write_text(adapted(path.read_text(), package))

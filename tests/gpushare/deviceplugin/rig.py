@@ -14,6 +14,8 @@ from typing import Any
 
 import grpc.aio
 
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from fake_nvml.state import State
 from gpushare.cli.settings import device_plugin_settings
 from gpushare.deviceplugin.cards.card_watch import CardWatch
@@ -22,8 +24,6 @@ from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.main import DevicePlugin
-from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
-from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.nvml.session import NvmlSession, NvmlThread

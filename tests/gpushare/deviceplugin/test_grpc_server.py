@@ -14,10 +14,10 @@ import grpc
 import grpc.aio
 import pytest
 
+from clusters.kubelet.proto import deviceplugin_pb2 as pb
+from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.deviceplugin import grpc_server
 from gpushare.deviceplugin.grpc_server import DevicePluginServer, stay_registered
-from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
-from gpushare.deviceplugin.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.model.cards import CardFacts, NodeCards
 from tests.servers import until
 
