@@ -19,12 +19,11 @@ from gpushare.errors import GpushareError, InvalidAllocationError
 from gpushare.foreign import Decoder, UnreadableError
 from gpushare.manifests import Pod
 from gpushare.model.pod import container_request, pod_request
+from gpushare.model.quantity import is_number
 
 # ``(card index, units)``, by index.
 Shares = tuple[tuple[int, int], ...]
 
-# Digits of a number: as many as the largest of 64 bits has.
-_LONGEST_NUMBER: Final = 19
 _Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 # By container, by card: units.
 _MANY_CARDS: Final = Decoder(dict[_Whole, dict[_Whole, _Whole]], 0)
@@ -160,7 +159,7 @@ def _check_amounts(given: Mapping[int, Shares], request: int, containers: Sequen
 def _repair(annotations: Mapping[str, str], index: int) -> int | None:
     """The other card; a mark that is no card number is no mark: the index alone is a complete allocation."""
     text = annotations.get(wire.ANNOTATION_REPAIR, "")
-    return int(text) if _is_number(text) and int(text) != index else None
+    return int(text) if is_number(text) and int(text) != index else None
 
 
 def _decode_many(text: str) -> Mapping[int, Shares]:
@@ -187,11 +186,6 @@ def _sum_by_card(containers: Mapping[int, Shares]) -> Shares:
 
 
 def _number(name: str, text: str) -> int:
-    if not _is_number(text):
+    if not is_number(text):
         raise InvalidAllocationError(f"annotation {name} is {text[:200]!r}, not a number from 0 up")
     return int(text)
-
-
-def _is_number(text: str) -> bool:
-    """Decimal ASCII digits only: ``int()`` would also take blanks, signs, underscores and other scripts."""
-    return len(text) <= _LONGEST_NUMBER and text.isascii() and text.isdigit()

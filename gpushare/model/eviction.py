@@ -16,7 +16,6 @@ from gpushare.bounds import (
     SELECTOR_TERMS,
     SELECTOR_VALUES,
 )
-from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import (
     Container,
     DisruptionBudget,
@@ -28,7 +27,7 @@ from gpushare.manifests import (
     Resources,
 )
 from gpushare.model.pod import all_containers, is_deleting, is_lingering, worst_moment
-from gpushare.model.quantity import parse_quantity
+from gpushare.model.quantity import parse_milli
 
 Amounts = tuple[tuple[str, int], ...]
 Labels = tuple[tuple[str, str], ...]
@@ -89,7 +88,7 @@ def _names(pod: Pod) -> set[str]:
 def _other_amount(name: str, container: Container) -> int:
     resources = container.resources or Resources()
     requests, limits = resources.requests or {}, resources.limits or {}
-    return thousandths(str(requests.get(name, limits.get(name, 0))))
+    return parse_milli(requests.get(name, limits.get(name, 0)))
 
 
 def is_entangled(pod: Pod) -> bool:
@@ -189,15 +188,6 @@ def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
     except ValueError:
         return False
     return ours > theirs if operator == "Gt" else ours < theirs
-
-
-@lru_cache(maxsize=4096)
-def thousandths(text: str) -> int:
-    """A quantity in thousandths; 0 if it cannot be read."""
-    try:
-        return int(parse_quantity(text) * 1000)
-    except InvalidQuantityError:
-        return 0
 
 
 # One object for equal values: the pods of a Deployment are thousands, and alike.

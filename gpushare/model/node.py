@@ -22,7 +22,7 @@ from gpushare.manifests import Node
 from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, entries_of, read_cards
 from gpushare.model.eviction import FIXED, Evictable
 from gpushare.model.overuse import CardOveruse, read_overuse
-from gpushare.model.quantity import MIB_PER_GIB, MemoryUnit, parse_units
+from gpushare.model.quantity import MIB_PER_GIB, MemoryUnit, is_number, parse_units
 
 _MIB: Final = 1
 
@@ -219,13 +219,8 @@ def parse_unhealthy(text: str) -> tuple[frozenset[int], tuple[str, ...]]:
     Only the beginning of a text that is too long is read, so the cards in it stay unhealthy; the last odd entry is that reason.
     """
     entries = entries_of(text)
-    odd = tuple(entry for entry in entries if not _is_index(entry))
-    return frozenset(int(entry) for entry in entries if _is_index(entry)), odd
-
-
-def _is_index(text: str) -> bool:
-    """Is it a number of no more digits than an integer of the API has? Python reads none of thousands of digits."""
-    return text.isascii() and text.isdigit() and len(text) <= 19
+    odd = tuple(entry for entry in entries if not is_number(entry))
+    return frozenset(int(entry) for entry in entries if is_number(entry)), odd
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,14 @@ LARGEST: Final = 2**63 - 1
 MIB_PER_GIB: Final = 1024
 
 
+def is_number(text: str) -> bool:
+    """Decimal ASCII digits only, and no more than an int64 has.
+
+    ``int()`` would also take blanks, signs, underscores and other scripts, and refuses thousands of digits.
+    """
+    return text.isascii() and text.isdigit() and len(text) <= 19
+
+
 def parse_quantity(text: str | float) -> Fraction:
     """The exact value of a quantity such as ``10k``, ``1Ki``, ``1e3``, ``0.5`` or a bare JSON number.
 

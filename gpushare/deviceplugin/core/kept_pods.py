@@ -19,6 +19,7 @@ from gpushare.model.allocation import Allocation, encode, read_allocation
 from gpushare.model.pod import (
     MIRROR,
     OURS,
+    all_containers,
     controller_of,
     gpu_containers,
     is_finished,
@@ -27,11 +28,10 @@ from gpushare.model.pod import (
     pod_request,
     was_started,
 )
+from gpushare.model.quantity import is_number
 
 RESOURCES: Final = (wire.RESOURCE_MEMORY, wire.RESOURCE_SLOT)
 _NUMBERS: Final = (wire.ANNOTATION_DEVICE_UNITS, wire.ANNOTATION_ASSUME_TIME)
-# In digits, as ``model.allocation`` reads them.
-_LONGEST_NUMBER: Final = 19
 
 Changes = Mapping[str, str | None]
 
@@ -58,14 +58,9 @@ class KeptPod(Pod, gc=False):
     expected: Changes | None = None
 
 
-def containers_of(pod: Pod) -> list[Container]:
-    """All containers, the init containers first."""
-    return [*(pod.spec.init_containers or ()), *(pod.spec.containers or ())]
-
-
 def asks_for_cards(pod: Pod) -> bool:
     """Does the pod ask for our resources?"""
-    return any(map(_asks, containers_of(pod)))
+    return any(map(_asks, all_containers(pod)))
 
 
 def keep(pod: Pod, known: KeptPod | None = None) -> KeptPod:
@@ -148,7 +143,7 @@ def _with_fewer_containers(pod: Pod) -> Pod:
 
     It is not left out, because the kubelet may give it ids: those count, and a call for another of its containers is refused.
     """
-    if not CONTAINERS_OF_A_POD.exceeded(len(containers_of(pod))):
+    if not CONTAINERS_OF_A_POD.exceeded(len(all_containers(pod))):
         return pod
     inits = [one for one in pod.spec.init_containers or () if _asks(one)][: CONTAINERS_OF_A_POD.most]
     others = [one for one in pod.spec.containers or () if _asks(one)][: CONTAINERS_OF_A_POD.most - len(inits)]
@@ -193,7 +188,7 @@ def _stays(name: str, text: str) -> bool:
     """Is this one of our annotations that does not name a card, and makes sense?"""
     if name == wire.ANNOTATION_EXTENDER:
         return text == wire.EXTENDER_BOOK
-    return name in _NUMBERS and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
+    return name in _NUMBERS and is_number(text)
 
 
 def _merged(annotations: Mapping[str, str], changes: Changes) -> dict[str, str]:

@@ -28,7 +28,6 @@ from gpushare.deviceplugin.core.kept_pods import (
     KeptPod,
     asks_for_cards,
     confirmed,
-    containers_of,
     corrected,
     cut_down,
     identity,
@@ -38,7 +37,7 @@ from gpushare.deviceplugin.core.kept_pods import (
 from gpushare.foreign import version_number
 from gpushare.manifests import ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Allocation
-from gpushare.model.pod import is_finished, static_uid
+from gpushare.model.pod import all_containers, is_finished, static_uid
 
 # How many ended pods are remembered: far more than end between a list's answer and its arrival.
 _ENDED_REMEMBERED: Final = 1000
@@ -227,7 +226,7 @@ class NodePods:
         if not asks_for_cards(pod) or self._ended.get(uid) == _GONE:
             return
         self._end(uid, version)
-        is_small = not CONTAINERS_OF_AN_ENDED_POD.exceeded(len(containers_of(pod)))
+        is_small = not CONTAINERS_OF_AN_ENDED_POD.exceeded(len(all_containers(pod)))
         if is_small and pod.status is not None and pod.status.phase == _FAILED:
             self._turned_away[uid] = with_wishes_alone(pod)
             _shorten(self._turned_away, TURNED_AWAY_PODS.most)

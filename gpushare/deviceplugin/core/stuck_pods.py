@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from gpushare.deviceplugin.core.kept_pods import RESOURCES, containers_of
+from gpushare.deviceplugin.core.kept_pods import RESOURCES
 from gpushare.errors import GpushareError
 from gpushare.manifests import ObjectMeta, OwnerReference, Pod
 from gpushare.model.node import NodeInfo
 from gpushare.model.placement import CURABLE, Snapshot, question, reason_against
-from gpushare.model.pod import controller_of, is_deleting, is_finished, request_of
+from gpushare.model.pod import all_containers, controller_of, is_deleting, is_finished, request_of
 
 _ADMISSION: Final = "UnexpectedAdmissionError"
 _SHORT: Final = tuple(f"OutOf{resource}" for resource in RESOURCES)
@@ -91,7 +91,7 @@ def _is_about_us(pod: Pod, message: str) -> bool:
 
     What a plugin answered ("rpc error: …") does not say which plugin that was.
     """
-    limits = (one.resources.limits if one.resources else None for one in containers_of(pod))
+    limits = (one.resources.limits if one.resources else None for one in all_containers(pod))
     asks_for_others = any("/" in resource and resource not in RESOURCES for one in limits for resource in one or ())
     return any(resource in message for resource in RESOURCES) or not asks_for_others
 

@@ -218,11 +218,7 @@ class Streak(NamedTuple):
     """Looks without a break in which a pod was seen above its limit."""
 
     since: float
-    readings: int
-
-    def longer(self) -> Streak:
-        """The same with one more look."""
-        return Streak(self.since, self.readings + 1)
+    readings: int = 0
 
     def is_due(self, now: float, grace_seconds: float) -> bool:
         """Has the pod had its time?"""
@@ -244,7 +240,8 @@ def streaks(
     """
     healthy = {card.index for card in cards.cards if card.healthy}
     seen = [use.on for use in uses if use.on in reported and use.used is not None and use.on.index in healthy]
-    return {on: before[on].longer() if on in before else Streak(now, 1) for on in seen}
+    last = {on: before.get(on, Streak(now)) for on in seen}
+    return {on: Streak(one.since, one.readings + 1) for on, one in last.items()}
 
 
 def keep_because(pod: KeptPod, index: int, cards: NodeCards) -> str:

@@ -23,9 +23,10 @@ from gpushare.kubectl_gpushare.core.scheduler_objects import (
 )
 from gpushare.kubectl_gpushare.core.waiting_kinds import STATE_TAINT
 from gpushare.manifests import NodeCondition, Pod, Resources
-from gpushare.model.eviction import match_labels, other_requests, thousandths
+from gpushare.model.eviction import match_labels, other_requests
 from gpushare.model.node import NodeInfo
 from gpushare.model.pod import is_deleting, pod_request
+from gpushare.model.quantity import parse_milli
 
 # Thousandths of each resource.
 Amounts = Mapping[str, int]
@@ -66,16 +67,16 @@ def amounts_of(pod: Pod) -> dict[str, int]:
     except InvalidQuantityError:
         units = 0
     own, overhead = pod.spec.resources or Resources(), pod.spec.overhead or {}
-    of_pod = {name: thousandths(str(amount)) for name, amount in {**(own.limits or {}), **(own.requests or {})}.items()}
+    of_pod = {name: parse_milli(amount) for name, amount in {**(own.limits or {}), **(own.requests or {})}.items()}
     found = {**dict(other_requests(pod)), wire.RESOURCE_MEMORY: units * _THOUSAND, **of_pod}
-    found |= {name: found.get(name, 0) + thousandths(str(amount)) for name, amount in overhead.items()}
+    found |= {name: found.get(name, 0) + parse_milli(amount) for name, amount in overhead.items()}
     return {_PODS: _THOUSAND} | {name: amount for name, amount in found.items() if amount}
 
 
 def allocatable_of(node: ScheduledNode) -> dict[str, int]:
     """The resources of a node, in thousandths."""
     amounts = (node.status.allocatable if node.status else None) or {}
-    return {name: thousandths(str(amount)) for name, amount in amounts.items()}
+    return {name: parse_milli(amount) for name, amount in amounts.items()}
 
 
 def rule_against(node: ScheduledNode, pod: AskedPod) -> str:

@@ -110,7 +110,7 @@ SLOTTED_CARDS = st.lists(
 )
 
 
-@given(SLOTTED_CARDS, st.builds(Request, st.integers(1, 9), st.integers(1, 4), st.booleans()))
+@given(SLOTTED_CARDS, st.builds(Request, st.integers(1, 9), st.integers(1, 4), st.booleans(), st.just(NONE)))
 def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Device], request: Request) -> None:
     """A node fits exactly if one of its cards holds memory and slots, and the pod names them."""
     info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
