@@ -54,15 +54,17 @@ def test_a_pod_without_a_card_has_no_allocation(annotations: dict[str, str] | No
 
 
 def test_the_multi_card_annotation_wins_and_is_summed_by_card() -> None:
-    """Containers of one pod may share a card; the index beside it adds nothing. A low POD frees no memory."""
+    """Containers of one pod may share a card; the index and the mark beside it add nothing. A low POD frees no memory."""
     one_card = decode({"ALIYUN_COM_GPU_MEM_IDX": "1", "ALIYUN_COM_GPU_MEM_POD": "1"}, 8)
     assert one_card is not None
     assert one_card.shares == ((1, 8),)
-    text = json.dumps({"0": {"1": 8, "3": 2}, "1": {"3": 10}})
-    allocation = decode({"ALIYUN_COM_GPU_MEM_IDX": "0", "scheduler.framework.gpushare.allocation": text}, 20)
+    text = json.dumps({"1": {"3": 10}, "0": {"3": 2, "1": 8}})
+    others = {"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_REPAIR": "2"}
+    allocation = decode({"scheduler.framework.gpushare.allocation": text, **others}, 20)
 
     assert allocation is not None
     assert (allocation.shares, allocation.units, allocation.index) == (((1, 8), (3, 12)), 20, 1)
+    assert (allocation.by_container, allocation.booked) == ({0: ((1, 8), (3, 2)), 1: ((3, 10),)}, allocation.shares)
 
 
 @pytest.mark.parametrize("index", ["-1", "", "x", "1.0", " 1", "+1", "١", "1" * 20, "1_0", "x" * 300])
@@ -187,34 +189,15 @@ def test_what_a_pods_author_wrote_of_its_card_is_blanked() -> None:
     assert decode(merged, 5) == Allocation(((2, 5),), 14)
 
 
-def test_a_mark_of_repair_books_the_other_card_too() -> None:
-    """A mark of repair books the same amount on the other card until the mark is gone."""
-    annotations = encode(Allocation(((1, 6),), 14)) | {"ALIYUN_COM_GPU_MEM_REPAIR": "0"}
-    found = decode(annotations, 6)
-
-    assert found is not None
-    assert (found.index, found.repair, found.shares, found.booked) == (1, 0, ((1, 6),), ((0, 6), (1, 6)))
-
-
 @pytest.mark.parametrize(
-    "text", ["", "-1", "x", "1", "\u0661"], ids=["empty", "negative", "word", "same card", "digit"]
+    ("text", "card"),
+    [("0", 0), ("", None), ("-1", None), ("x", None), ("1", None), ("\u0661", None)],
+    ids=["another card", "empty", "negative", "word", "same card", "digit"],
 )
-def test_a_mark_that_names_no_other_card_is_none(text: str) -> None:
-    """The index alone is a complete allocation."""
+def test_a_mark_of_repair_books_the_other_card_too(text: str, card: int | None) -> None:
+    """The same amount, until the mark is gone; one that names no other card is none: the index alone is a complete allocation."""
     found = decode(encode(Allocation(((1, 6),), 14)) | {"ALIYUN_COM_GPU_MEM_REPAIR": text}, 6)
 
     assert found is not None
-    assert (found.repair, found.booked) == (None, ((1, 6),))
-
-
-def test_multi_card_annotation_has_the_cards_of_each_container() -> None:
-    """By the container's position; a mark of repair means nothing there."""
-    annotations = {
-        "scheduler.framework.gpushare.allocation": '{"1":{"3":10,"1":14},"0":{"1":2}}',
-        "ALIYUN_COM_GPU_MEM_REPAIR": "0",
-    }
-    found = decode(annotations, 26)
-
-    assert found is not None
-    assert found.by_container == {0: ((1, 2),), 1: ((1, 14), (3, 10))}
-    assert (found.shares, found.booked) == (((1, 16), (3, 10)), ((1, 16), (3, 10)))
+    assert (found.index, found.repair, found.shares) == (1, card, ((1, 6),))
+    assert found.booked == (((1, 6),) if card is None else ((0, 6), (1, 6)))

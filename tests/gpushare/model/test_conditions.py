@@ -37,8 +37,3 @@ def test_a_time_is_written_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
         assert time_text(100) == "1970-01-01T00:01:40Z"
     time.tzset()
-
-
-def test_a_time_that_is_written_is_read_again() -> None:
-    """To the second."""
-    assert heartbeat_age(NodeCondition(last_heartbeat_time=time_text(1_790_000_000)), 1_790_000_007.0) == 7

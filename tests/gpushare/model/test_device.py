@@ -18,11 +18,6 @@ def test_free_is_never_negative_and_never_more_than_total(total: int, used: int)
     assert Device(0, total, used).free == max(0, total - used) <= total
 
 
-def test_an_unhealthy_card_has_nothing_free() -> None:
-    """Whatever it holds."""
-    assert Device(0, 14, 3, healthy=False).free == 0
-
-
 def test_a_booked_card_is_the_same_card() -> None:
     """Every other fact stays; a fact that is added later has to be here, too."""
     card = Device(

@@ -47,7 +47,7 @@ def labelled(**labels: str) -> Evictable:
 
 
 def test_other_resources_count_at_their_worst_moment() -> None:
-    """Containers together or the largest init container; a limit stands for a request; card memory is the book's own matter."""
+    """Containers together or the largest init container, each beside the sidecars before it; a limit stands for a request."""
     spec = {
         "initContainers": [container(requests={"cpu": "2"})],
         "containers": [
@@ -57,6 +57,10 @@ def test_other_resources_count_at_their_worst_moment() -> None:
     }
 
     assert dict(other_requests(pod(spec))) == {"cpu": 2_000, "memory": 1_024_000, "x.io/y": 1_000}
+    sidecar = container(requests={"cpu": "1", "x.io/y": "2"}) | {"restartPolicy": "Always"}
+    init = [container(requests={"cpu": "4"}), sidecar, container(requests={"cpu": "5"})]
+    beside = pod({"initContainers": init, "containers": [container(requests={"cpu": "2"})]})
+    assert dict(other_requests(beside)) == {"cpu": 6_000, "x.io/y": 2_000}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +84,7 @@ def test_pod_that_needs_more_than_resources_is_entangled(spec: dict[str, object]
 
 
 def test_what_is_remembered_of_a_pod() -> None:
-    """Priority, labels, and whether it goes anyway; one object for pods that are alike."""
+    """Priority, labels, whether it goes anyway, or lingers after its end by its phase; one object for pods that are alike."""
     spec = {"priority": 7, "containers": [container(requests={"cpu": "1"})]}
     one = evictable_of(pod(spec, labels={"b": "1", "a": "2"}, deletionTimestamp="2026-01-01T00:00:00Z"))
     other = evictable_of(pod(spec, labels={"a": "2", "b": "1"}))
@@ -88,14 +92,9 @@ def test_what_is_remembered_of_a_pod() -> None:
     assert one == Evictable(7, (("a", "2"), ("b", "1")), (("cpu", 1000),), False, True)
     assert (one.labels is other.labels, one.others is other.others) == (True, True)
     assert evictable_of(pod({})) == Evictable(0, (), (), False, False)
-
-
-def test_a_lingering_pod_is_remembered_as_one() -> None:
-    """Its phase says that it has ended, and a container is still shown running."""
-    running = {"name": "c", "state": {"running": {}}}
-
-    assert evictable_of(pod({}, {"phase": "Failed", "containerStatuses": [running]})).is_lingering
-    assert not evictable_of(pod({}, {"phase": "Running", "containerStatuses": [running]})).is_lingering
+    running = [{"name": "c", "state": {"running": {}}}]
+    shown = [evictable_of(pod({}, {"phase": phase, "containerStatuses": running})) for phase in ("Failed", "Running")]
+    assert [one.is_lingering for one in shown] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -145,17 +144,6 @@ def asking(names: int) -> Pod:
     """A pod of as many containers, each of which asks for a resource that no other asks for, and one init container."""
     containers = [container(requests={f"x.io/r{at}": "1"}) for at in range(names)]
     return pod({"initContainers": [container(requests={"x.io/r0": "3"})], "containers": containers})
-
-
-def test_requests_beside_sidecars_are_those_of_the_worst_moment() -> None:
-    """A sidecar runs beside the containers, and beside the init containers after it."""
-    sidecar = container(requests={"cpu": "1", "x.io/y": "2"}) | {"restartPolicy": "Always"}
-    spec = {
-        "initContainers": [container(requests={"cpu": "4"}), sidecar, container(requests={"cpu": "5"})],
-        "containers": [container(requests={"cpu": "2"})],
-    }
-
-    assert dict(other_requests(pod(spec))) == {"cpu": 6_000, "x.io/y": 2_000}
 
 
 def test_a_pod_of_many_resources_is_entangled() -> None:

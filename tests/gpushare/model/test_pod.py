@@ -12,10 +12,8 @@ from gpushare.errors import InvalidQuantityError, InvalidWishError
 from gpushare.manifests import Container, ObjectMeta, Pod, PodSpec, Resources
 from gpushare.model.pod import (
     Request,
-    container_request,
     cpu_request,
     gpu_containers,
-    is_deleting,
     is_finished,
     is_lingering,
     names_card_resources,
@@ -110,11 +108,6 @@ def test_nulls_are_absent() -> None:
     assert (request_of(empty), was_started(empty)) == (Request(0, 0), False)
 
 
-def test_a_container_without_resources_asks_for_nothing() -> None:
-    """Resources may be missing altogether."""
-    assert container_request(msgspec.convert({"name": "a"}, Container)) == 0
-
-
 @pytest.mark.parametrize(
     ("resources", "names"),
     [
@@ -168,14 +161,6 @@ def test_a_note_of_the_plugin_ends_a_lingering_pod(phase: str) -> None:
         each.metadata.annotations = {"ALIYUN_COM_GPU_MEM_ENDED": "boot-2"}
     assert (is_lingering(one), is_finished(one)) == (False, True)
     assert (is_lingering(other), is_finished(other)) == (False, False)
-
-
-def test_a_pod_being_deleted_is_known() -> None:
-    """The deletion timestamp shows it."""
-    leaving = msgspec.convert({"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, Pod)
-
-    assert is_deleting(leaving)
-    assert not is_deleting(pod([]))
 
 
 @pytest.mark.parametrize(
