@@ -152,27 +152,6 @@ def test_a_bind_under_way_survives_a_restore(book: Book) -> None:
     assert used(book) == [4, 0]
 
 
-def test_the_api_is_the_truth_about_a_bound_pod(book: Book) -> None:
-    """Whatever we assumed, the card that the API shows is booked, once."""
-    book.assume("n", booking("a", 3, 1))
-    book.set_pod(pod("a", 3, on="n", card=0))
-    assert used(book) == [3, 0]
-
-    book.forget("a", "n")
-    assert used(book) == [3, 0]
-
-
-def test_pod_assumed_on_two_nodes_ends_on_its_bound_one(book: Book) -> None:
-    """The outcome of a first bind was not known when a second node was tried."""
-    book.set_node(node("m"))
-    book.assume("n", booking("a", 3, 0))
-    book.assume("m", booking("a", 3, 0))
-    assert (used(book), used(book, "m")) == ([3, 0], [3, 0])
-
-    book.set_pod(pod("a", 3, on="m", card=0))
-    assert (used(book), used(book, "m")) == ([0, 0], [3, 0])
-
-
 def test_a_pod_recreated_under_its_name_is_another_pod(book: Book) -> None:
     """The end of the old one, however late, does not free the new one's card (defect D17)."""
     book.set_pod(pod("old", 3, name="web-0", on="n", card=0))
