@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from gpushare import wire
@@ -94,21 +95,17 @@ class ExtenderMetrics:
         """A pod that waits was called, or could not be."""
         self.calls[CALLED if is_done else FAILED] += 1
 
-    def timed(self, verb: str, answer: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
-        """The verb's function, timed; an exception is counted here, and an answer by the function."""
-        clock_ns, latency = self.clock_ns, self.latencies[verb]
-
-        def observed(body: bytes) -> bytes:
-            began = clock_ns()
-            try:
-                return answer(body)
-            except Exception as error:
-                self.count_error(verb, error)
-                raise
-            finally:
-                latency.add(clock_ns() - began)
-
-        return observed
+    @contextmanager
+    def timed(self, verb: str) -> Iterator[None]:
+        """Time the verb's function, which counts its answer; an exception is counted here."""
+        began = self.clock_ns()
+        try:
+            yield
+        except Exception as error:
+            self.count_error(verb, error)
+            raise
+        finally:
+            self.latencies[verb].add(self.clock_ns() - began)
 
 
 def outcome_of(error: Exception) -> tuple[str, str]:

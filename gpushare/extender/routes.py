@@ -62,13 +62,12 @@ class Routes:
         # At most one inspection is being described; the next waits for it, and answers all callers that came since.
         self._describing = asyncio.Lock()
         self._inspection: asyncio.Future[bytes] | None = None
-        timed = verbs.metrics.timed
         # Open to all callers: a kubelet has no certificate.
         self._probes = health(is_ready)
         self._posts: dict[str, Callable[[bytes], bytes | Awaitable[bytes]]] = {
-            wire.PATH_FILTER: timed(FILTER, verbs.filter),
-            wire.PATH_PRIORITIZE: timed(PRIORITIZE, verbs.prioritize),
-            wire.PATH_PREEMPT: timed(PREEMPT, verbs.preempt),
+            wire.PATH_FILTER: verbs.metrics.timed(FILTER)(verbs.filter),
+            wire.PATH_PRIORITIZE: verbs.metrics.timed(PRIORITIZE)(verbs.prioritize),
+            wire.PATH_PREEMPT: verbs.metrics.timed(PREEMPT)(verbs.preempt),
             wire.PATH_EXPLAIN: verbs.what_if,
             # The one that waits for the API server.
             wire.PATH_BIND: self._bind,
@@ -121,15 +120,8 @@ class Routes:
                 return _NOT_FOUND
 
     async def _bind(self, body: bytes) -> bytes:
-        metrics = self._verbs.metrics
-        began = metrics.clock_ns()
-        try:
+        with self._verbs.metrics.timed(BIND):
             return await self._verbs.bind(body)
-        except Exception as error:
-            metrics.count_error(BIND, error)
-            raise
-        finally:
-            metrics.latencies[BIND].add(metrics.clock_ns() - began)
 
     async def _inspect(self) -> bytes:
         """All nodes. Callers that wait together get the same answer, of a later moment than any of them asked."""

@@ -123,7 +123,7 @@ def decode(
     by_container = None
     if several := annotations.get(wire.ANNOTATION_ALLOCATION):
         by_container = _decode_many(several)
-        shares = _sum_by_card(by_container)
+        shares = sum_by_card(by_container)
         _check_amounts(by_container, request, containers)
     elif wire.ANNOTATION_INDEX in annotations:
         shares = ((_number(wire.ANNOTATION_INDEX, annotations[wire.ANNOTATION_INDEX]), request),)
@@ -178,7 +178,8 @@ def _decode_many(text: str) -> Mapping[int, Shares]:
     return {position: tuple(sorted(cards.items())) for position, cards in containers.items()}
 
 
-def _sum_by_card(containers: Mapping[int, Shares]) -> Shares:
+def sum_by_card(containers: Mapping[int, Shares]) -> Shares:
+    """What a pod has in all."""
     by_card: Counter[int] = Counter()
     for shares in containers.values():
         by_card.update(dict(shares))

@@ -72,9 +72,7 @@ def container_request(container: Container) -> int:
 
     Raises InvalidQuantityError for ``1.5`` or ``-1``.
     """
-    resources = container.resources
-    if resources is None:
-        return 0
+    resources = container.resources or Resources()
     for amounts in (resources.limits, resources.requests):
         if amounts and wire.RESOURCE_MEMORY in amounts:
             return parse_units(amounts[wire.RESOURCE_MEMORY])

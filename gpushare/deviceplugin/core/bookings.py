@@ -11,7 +11,7 @@ from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Grant, Holdings, used_units
 from gpushare.deviceplugin.core.kept_pods import KeptPod, shown_allocation
 from gpushare.deviceplugin.core.repair import PodCard
-from gpushare.model.allocation import Allocation
+from gpushare.model.allocation import Allocation, sum_by_card
 from gpushare.model.cards import CardFacts
 
 
@@ -124,10 +124,7 @@ def _on_several_cards(pod: KeptPod, certain: Sequence[Grant]) -> Allocation | No
     if not all(sum(by_name.get(name, {}).values()) == asked[name] and _has_run(pod, name) for name in asked):
         return None
     by_container = {names.index(name): tuple(by_name[name].items()) for name in asked if name in names}
-    shares: Counter[int] = Counter()
-    for pairs in by_container.values():
-        shares.update(dict(pairs))
-    return Allocation(tuple(sorted(shares.items())), assigned=True, by_container=by_container)
+    return Allocation(sum_by_card(by_container), assigned=True, by_container=by_container)
 
 
 def _has_run(pod: KeptPod, container: str) -> bool:

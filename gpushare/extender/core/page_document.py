@@ -192,7 +192,8 @@ class Rows:
         return self._kept[name].text
 
     def _made(self, node: NodeInfo) -> Entry:
-        unit = _unit_of(node.devices)
+        first = node.devices[0]
+        unit = first.unit_mib or unit_of_size(first.total)
         overusers = _overusers(node)
         overused = {one.card for one in overusers}
         cards = [self._card(device, is_overused=device.index in overused) for device in node.devices]
@@ -233,11 +234,6 @@ def _overusers(node: NodeInfo) -> tuple[Overuser, ...]:
     there = {one.uid: one for one in node.bookings}
     found = ((one, there[one.uid]) for one in node.overuse if one.uid in there)
     return tuple(Overuser(one.index, pod.namespace, pod.name, one.booked, one.used) for one, pod in found)
-
-
-def _unit_of(devices: Sequence[Device]) -> int:
-    """MiB of the node's unit."""
-    return devices[0].unit_mib or unit_of_size(devices[0].total)
 
 
 class WaitingPod(NamedTuple):

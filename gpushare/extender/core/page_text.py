@@ -44,37 +44,31 @@ _BAR: Final = 40
 class View(NamedTuple):
     """The choice of nodes, as the page's address has it."""
 
-    words: str = ""
+    q: str = ""
     show: str = "all"
     sort: str = "name"
     page: int = 1
 
     def link(self, page: int) -> str:
         """The address of another page of the same."""
-        given = {"q": self.words, "show": self.show, "sort": self.sort, "page": str(page)}
-        kept = {name: text for name, text in given.items() if text != _DEFAULTS.get(name)}
-        return f"ui?{urlencode(kept)}"
-
-
-_DEFAULTS: Final = {"q": "", "show": "all", "sort": "name", "page": "1"}
+        fields = zip(self._fields, self._replace(page=page), View(), strict=True)
+        return f"ui?{urlencode({name: given for name, given, default in fields if given != default})}"
 
 
 def view_of(query: str) -> View:
     """The view that an address asks for; a value that makes no sense counts as not given."""
-    given = _DEFAULTS | {name: texts[-1] for name, texts in parse_qs(query).items()}
-    page = int(given["page"]) if given["page"].isascii() and given["page"].isdigit() and len(given["page"]) < 6 else 1
+    given = parse_qs(query)
+    words, show, sort, page = (given.get(name, [""])[-1] for name in View._fields)
+    number = int(page) if page.isascii() and page.isdigit() and len(page) < 6 else 1
     return View(
-        given["q"].strip()[:253],
-        given["show"] if given["show"] in SHOWN else "all",
-        given["sort"] if given["sort"] in SORTED else "name",
-        max(page, 1),
+        words.strip()[:253], show if show in SHOWN else "all", sort if sort in SORTED else "name", max(number, 1)
     )
 
 
 def chosen(document: PageDocument, view: View) -> list[Entry]:
     """The nodes of a view, in its order."""
     entries = document.rows.entries()
-    words = view.words.lower().split()
+    words = view.q.lower().split()
     if words:
         models = [model.lower() for model in document.rows.models]
         # With each word the models that have it.
@@ -118,7 +112,7 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "largest-note": f"on {escape(sums.largest_on)}" if sums.largest_on else "no card has room",
         "waiting": str(document.waiting_count),
         "waiting-note": "pods that ask for a card and have no node",
-        "q": escape(view.words),
+        "q": escape(view.q),
         "show": _options(SHOWN, view.show),
         "sort": _options(SORTED, view.sort),
         "attention": "".join(_attention(document)),

@@ -45,7 +45,7 @@ def test_an_answer_is_in_the_bucket_whose_end_it_does_not_pass(ns: int, bucket: 
     """From 100 µs to 10 s, and above; an end belongs to its bucket, as in Prometheus' ``le``."""
     metrics = ExtenderMetrics(Clock(5, ns))
 
-    assert metrics.timed("filter", bytes.upper)(b"a") == b"A"
+    assert metrics.timed("filter")(bytes.upper)(b"a") == b"A"
     latency = metrics.latencies["filter"]
     assert [at for at, count in enumerate(latency.counts) if count] == [bucket]
     assert latency.sum_ns == ns
@@ -60,7 +60,7 @@ def test_what_a_verb_raises_is_counted_timed_and_raised(error: Exception, reason
     metrics = ExtenderMetrics(Clock(0, 7))
 
     with pytest.raises(type(error)):
-        metrics.timed("preempt", fail(error))(b"")
+        metrics.timed("preempt")(fail(error))(b"")
     assert (metrics.requests["preempt", "failed", reason], metrics.latencies["preempt"].sum_ns) == (1, 7)
 
 
