@@ -26,6 +26,7 @@ from gpushare.bounds import (
 from gpushare.errors import InvalidWishError
 from gpushare.manifests import (
     Container,
+    ContainerStatus,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -194,7 +195,10 @@ def is_finished(pod: Pod) -> bool:
     A phase alone is not enough (``is_lingering``). A pod that is being deleted is not finished: its containers use the card until
     the kubelet has stopped them (defect D15 of the original).
     """
-    return ends_by_phase(pod) and (not _shows_running(pod) or wire.ANNOTATION_ENDED in (pod.metadata.annotations or {}))
+    return ends_by_phase(pod) and (
+        wire.ANNOTATION_ENDED in (pod.metadata.annotations or {})
+        or not any(one.state is not None and one.state.running is not None for one in container_statuses(pod))
+    )
 
 
 def is_lingering(pod: Pod) -> bool:
@@ -211,11 +215,10 @@ def ends_by_phase(pod: Pod) -> bool:
     return pod.status is not None and pod.status.phase in _FINISHED
 
 
-def _shows_running(pod: Pod) -> bool:
-    status = pod.status
-    assert status is not None
-    reported = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    return any(one.state is not None and one.state.running is not None for one in reported)
+def container_statuses(pod: Pod) -> list[ContainerStatus]:
+    """The kubelet's reports on the containers, init containers among them."""
+    status = pod.status or PodStatus()
+    return [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
 
 
 def is_deleting(pod: Pod) -> bool:
@@ -228,11 +231,7 @@ def was_started(pod: Pod) -> bool:
 
     The note alone is not enough: it is copied with a pod's manifest. A kubelet that admitted the pod reports its containers.
     """
-    status = pod.status
-    if status is None:
-        return False
-    is_known = bool(status.container_statuses or status.init_container_statuses)
-    return status.phase == "Running" or (is_assigned(pod) and is_known)
+    return (pod.status or PodStatus()).phase == "Running" or (is_assigned(pod) and bool(container_statuses(pod)))
 
 
 def is_assigned(pod: Pod) -> bool:

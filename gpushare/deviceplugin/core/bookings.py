@@ -11,8 +11,10 @@ from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Grant, Holdings, used_units
 from gpushare.deviceplugin.core.kept_pods import KeptPod, shown_allocation
 from gpushare.deviceplugin.core.repair import PodCard
+from gpushare.manifests import PodStatus
 from gpushare.model.allocation import Allocation, sum_by_card
 from gpushare.model.cards import CardFacts
+from gpushare.model.pod import container_statuses
 
 
 def pod_cards(
@@ -129,9 +131,6 @@ def _on_several_cards(pod: KeptPod, certain: Sequence[Grant]) -> Allocation | No
 
 def _has_run(pod: KeptPod, container: str) -> bool:
     """Does the kubelet report that this container runs, or that it ran?"""
-    status = pod.status
-    if status is None:
-        return False
-    reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    states = [one.state for one in reported if one.name == container and one.state is not None]
-    return status.phase == "Running" or any(one.running is not None or one.terminated is not None for one in states)
+    states = [one.state for one in container_statuses(pod) if one.name == container and one.state is not None]
+    is_running = (pod.status or PodStatus()).phase == "Running"
+    return is_running or any(one.running is not None or one.terminated is not None for one in states)

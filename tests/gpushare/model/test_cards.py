@@ -96,15 +96,11 @@ def test_a_later_version_is_always_refused(cards: object) -> None:
 
 @pytest.mark.parametrize("annotation", [None, encode_cards(MIXED)])
 def test_a_forged_count_makes_no_cards(annotation: str | None) -> None:
-    """Three million cards are none: the numbers of a node never size our memory."""
+    """Three million cards are none: the numbers of a node never size our memory. The bound itself is taken."""
     devices, refusal, *_ = read_devices(node(gpus("3000000", "3000000"), annotation))
 
     assert devices == ()
     assert refusal == "the number of GPUs of a node is limited to 128 GPUs"
-
-
-def test_the_largest_node_is_shared() -> None:
-    """The bound itself is taken."""
     assert len(devices_of(node(gpus("1280", "128")))) == 128
 
 
