@@ -63,18 +63,21 @@ def test_what_is_wasted_is_part_of_what_is_free(counts: dict[PodClass, int], car
 
 
 @pytest.mark.parametrize(
-    ("cpu", "cards", "stranded"),
-    [(0, 3, 30), (7999, 3, 20), (8000, 3, 10), (12_000, 3, 0), (200_000, 3, 0), (0, 0, 0)],
+    ("each", "cards", "stranded"),
+    [
+        (4000, 3, {0: 30, 7999: 20, 8000: 10, 12_000: 0, 200_000: 0}),
+        (4000, 0, {0: 0}),
+        # A machine of 64 cards is taken for several smaller ones: a table has an end, and its figures do not.
+        (4000, 64, {10**18: 0, 256_000: 0, 96_000: 400, 31_999: 640, 0: 640}),
+        # A pod that asks for as much CPU as the table has fits there, and with any more than that.
+        (254_000, 1, {253_999: 10, 254_000: 0, 10**9: 0}),
+    ],
 )
-def test_memory_is_stranded_where_cpu_ends_first(cpu: int, cards: int, stranded: float) -> None:
-    """Each pod takes a card and four CPUs."""
-    assert whole(4000).stranded([(10, 10, "T4")] * cards, cpu) == pytest.approx(stranded)
-
-
-@pytest.mark.parametrize(("cpu", "stranded"), [(10**18, 0), (256_000, 0), (96_000, 400), (31_999, 640), (0, 640)])
-def test_no_machine_is_too_large(cpu: int, stranded: float) -> None:
-    """A machine of 64 cards is taken for several smaller ones: a table has an end, and its figures do not."""
-    assert whole(4000).stranded([(10, 10, "T4")] * 64, cpu) == pytest.approx(stranded)
+def test_memory_is_stranded_where_cpu_ends_first(each: int, cards: int, stranded: dict[int, float]) -> None:
+    """Each pod takes a card and so much CPU."""
+    forecast = whole(each)
+    found = {cpu: forecast.stranded([(10, 10, "T4")] * cards, cpu) for cpu in stranded}
+    assert found == pytest.approx(stranded)
 
 
 def test_cards_without_units_are_no_cards() -> None:
@@ -149,9 +152,3 @@ def test_what_is_stranded_is_the_mean_over_what_fits() -> None:
     )
 
     assert expected.stranded([(20, 20, "T4")], 2000) == pytest.approx((3 * 8 + 1 * 5) / 4)
-
-
-@pytest.mark.parametrize(("cpu", "stranded"), [(253_999, 10), (254_000, 0), (10**9, 0)])
-def test_the_last_step_of_cpu_is_reached(cpu: int, stranded: float) -> None:
-    """A pod that asks for as much CPU as the table has fits there, and with any more than that."""
-    assert whole(254_000).stranded([(10, 10, "T4")], cpu) == pytest.approx(stranded)
