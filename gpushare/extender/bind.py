@@ -170,7 +170,6 @@ class Binder:
         return booking
 
     def _annotations(self, pod: Pod, node_name: str, booking: Booking) -> dict[str, str]:
-        """The annotations that are written on the pod."""
         node, shares = self.book.snapshot().nodes.get(node_name), booking.shares
         totals = {device.index: device.total for device in (node.devices if node is not None else ())}
         indices = [index for index, _ in shares]

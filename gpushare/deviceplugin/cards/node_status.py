@@ -273,7 +273,6 @@ class NodeWriter:
         self._show(cards, {})
 
     def _described(self, physical: Sequence[PhysicalCard]) -> NodeCards:
-        """The announcement of these cards."""
         known = self._known.values() if self._known or self.cards_before is not None else None
         cards = describe_cards(physical, self.unit, self.boot, known, self._in_use(), slots=self._slots)
         return self._with_health(cards, physical)

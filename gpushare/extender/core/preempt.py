@@ -126,7 +126,6 @@ def _by_worth(bookings: Iterable[Booking], priority: int) -> list[Booking]:
 
 
 def _without(node: NodeInfo, uids: Collection[str]) -> NodeInfo:
-    """The node as it would be if these pods ended."""
     return laid_out_with(node, [booking for booking in node.bookings if booking.uid not in uids])
 
 
