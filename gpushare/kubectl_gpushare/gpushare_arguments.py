@@ -14,14 +14,12 @@ from gpushare.cli import answer_forms, flags
 from gpushare.cli.answer_forms import OUTPUTS
 from gpushare.cli.completion import Completion, answer
 from gpushare.cli.flags import duration, flag, flags_of, group, number, optional, switch
-from gpushare.cli.kubectl_flags import ApiFlags, type_of, typed_name
+from gpushare.cli.kubectl_flags import TYPES, ApiFlags, type_of, typed_name
 from gpushare.errors import UsageError
 
 _COMMAND: Final = "kubectl gpushare"
 # The types of objects that are pods, or make some.
-EXPLAINED: Final = (
-    "pod", "deployment", "replicaset", "statefulset", "daemonset", "replicationcontroller", "job", "cronjob",
-)  # fmt: skip
+EXPLAINED: Final = tuple(one for one in TYPES if one != "node")
 # More than any cluster has room for, and few enough to be placed one by one.
 _MOST_REPLICAS: Final = 20_000
 

@@ -33,7 +33,9 @@ async def look(kubeconfig: str, context: str | None) -> list[Fault]:
     """The faults of the cluster. Raises GpushareError."""
     async with config.connect(kubeconfig, context) as client:
         bypassing = list[Pod]()
-        await client.read_each("/api/v1/pods", Pod, lambda pod: bypassing.append(pod) if bypasses_extender(pod) else None)
+        await client.read_each(
+            "/api/v1/pods", Pod, lambda pod: bypassing.append(pod) if bypasses_extender(pod) else None
+        )
         return [*cluster_faults(*await objects_of(client), await client.list_nodes()), *scheduler_faults(bypassing)]
 
 

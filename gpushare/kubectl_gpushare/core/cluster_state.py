@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpushare import wire
@@ -14,7 +14,6 @@ from gpushare.foreign import Decoder
 from gpushare.kubectl_gpushare.core.node_rules import (
     Amounts,
     CountedPod,
-    Shortage,
     allocatable_of,
     amounts_of,
     counted_pod,
@@ -137,8 +136,8 @@ class ClusterState:
         """Does the node's kubelet offer any of a resource?"""
         return bool(self._allocatable[name].get(resource))
 
-    def shortage_on(self, name: str, resource: str, wanted: Amounts) -> Shortage:
-        """Why the node has too little of a resource of ours in kube-scheduler's sum."""
+    def shortage_on(self, name: str, resource: str, wanted: Amounts) -> tuple[str, Sequence[CountedPod]]:
+        """As ``shortage``, of a node by its name."""
         info, pods = self.snapshot().nodes[name], self._counted.get(name, ())
         whole = capacity(self.nodes[name], resource)
         return shortage(info, whole, resource, wanted, self._allocatable[name], self.free_on(name), pods)

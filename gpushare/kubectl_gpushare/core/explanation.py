@@ -72,7 +72,10 @@ def explain_pod(
         "kind": KIND,
         "pod": {"namespace": subject.metadata.namespace, "name": name, "uid": uid},
         "hidden": list(state.hidden),
-        "events": [_event(one) for one in _of_interest(events)],
+        "events": [
+            {"when": one.when, "reason": one.reason, "message": one.message or "", "count": one.times}
+            for one in _of_interest(events)
+        ],
     }
     if is_finished(subject.pod):
         status = subject.pod.status
@@ -167,10 +170,6 @@ def _of_interest(events: Sequence[Event]) -> list[Event]:
 
 def _is_ours(event: Event) -> bool:
     return (event.reason or "").startswith(_OUR_EVENTS)
-
-
-def _event(event: Event) -> dict[str, Any]:
-    return {"when": event.when, "reason": event.reason, "message": event.message or "", "count": event.times}
 
 
 def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:

@@ -205,14 +205,6 @@ def counted_pod(pod: Pod) -> CountedPod | None:
     )
 
 
-class Shortage(NamedTuple):
-    """A resource of ours that the node has too little of in sum. ``ends`` are the pods whose end makes room, none if none does."""
-
-    resource: str
-    text: str
-    ends: Sequence[CountedPod]
-
-
 def shortage(
     info: NodeInfo,
     whole: int,
@@ -221,8 +213,8 @@ def shortage(
     allocatable: Amounts,
     free: Mapping[str, int],
     pods: Sequence[CountedPod],
-) -> Shortage:
-    """The numbers of a node's sum, with the pods that have none of its healthy cards.
+) -> tuple[str, Sequence[CountedPod]]:
+    """Why the node has too little of a resource of ours in sum, and the pods whose end makes room, none if none does.
 
     Amounts are in thousandths; ``whole`` is the capacity in units.
     """
@@ -242,7 +234,7 @@ def shortage(
     if named := ", ".join(f"{one.namespace}/{one.name} ({one.units(resource)})" for one in ends[:_MOST_NAMED]):
         more = f", and {len(ends) - _MOST_NAMED} more" if len(ends) > _MOST_NAMED else ""
         text += f"; the end of {named}{more} makes room"
-    return Shortage(resource, text, ends)
+    return text, ends
 
 
 def _ends(holders: Sequence[CountedPod], resource: str, missing: int, placed: set[str]) -> Sequence[CountedPod]:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from gpushare.setup.core.command_line import SCRIPTS, Service, find, on_node, services, values_of
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.yaml_edit import load
+from gpushare.setup.core.yaml_edit import load, mapping
 
 KINDS: Final = ("rke2", "k3s")
 ARGUMENTS: Final = "kube-scheduler-arg"
@@ -91,19 +91,18 @@ def config_of(files: Mapping[str, str], kind: str) -> str:
     named = values_of(words, ("--config", "-c"))
     found = variable or (named[0] if named else config_file(kind))
     if "://" in found:
-        raise SetupRefusedError(f"{service.path}: {kind} reads its configuration from {found}", _add_by_hand(found))
+        raise SetupRefusedError(
+            f"{service.path}: {kind} reads its configuration from {found}",
+            f"add kube-scheduler's file to {ARGUMENTS} there: {found}",
+        )
     return found
-
-
-def _add_by_hand(place: str) -> str:
-    return f"add kube-scheduler's file to {ARGUMENTS} there: {place}"
 
 
 def read(files: Mapping[str, str], kind: str) -> Server:
     """Raises SetupRefusedError."""
     server = Server(config_of(files, kind), f"systemctl restart {'rke2-server' if kind == 'rke2' else kind}")
     for path in _in_order(files, server.config):
-        for key, value in _mapping(load(files[path], path)).items():
+        for key, value in mapping(load(files[path], path)).items():
             _take(
                 server,
                 str(key),
@@ -158,7 +157,3 @@ def _take(server: Server, key: str, given: list[Given], path: str) -> None:
 def _text(value: Any) -> str:
     """As the program writes a value of YAML onto its command line."""
     return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
-
-
-def _mapping(document: Any) -> Mapping[str, Any]:
-    return document if isinstance(document, dict) else {}
