@@ -70,10 +70,8 @@ def answer_with(*tokens: str) -> ScriptedApi:
 
 
 async def list_once(client: ApiClient) -> None:
-    try:
+    async with client:
         await client.list_nodes()
-    finally:
-        await client.close()
 
 
 _ANSWER = """
@@ -98,27 +96,28 @@ def plugin(folder: Path, prints: str, version: str = "v1") -> dict[str, Any]:
     }
 
 
-async def test_no_proxy_for_loopback(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of the environment is for the world outside."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    async with listen(ScriptedApi(lambda call: listing("1"))) as url:
-        await list_once(connect(url))
-
-
+@pytest.mark.parametrize("user", [None, {"token": "secret"}], ids=["anonymous", "token"])
 @pytest.mark.parametrize("is_named", [True, False], ids=["kubeconfig", "environment"])
-async def test_the_proxy_is_used(connect: Connect, monkeypatch: pytest.MonkeyPatch, is_named: bool) -> None:
-    """A request for a cluster that only the proxy can reach arrives there; a kubeconfig without a user is anonymous."""
+async def test_the_proxy_is_used(
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_named: bool,
+    user: dict[str, str] | None,
+) -> None:
+    """A request for a cluster that only the proxy can reach arrives there; a kubeconfig without a user is anonymous.
+
+    No login is sent in plain HTTP to another machine, as by kubectl, because each host on the way could read it.
+    """
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api) as url:
         if not is_named:
             monkeypatch.setenv("http_proxy", url.removeprefix("http://"))
-        await list_once(connect("http://cluster.invalid", **({"proxy-url": url} if is_named else {})))
+        await list_once(connect("http://cluster.invalid", user, **({"proxy-url": url} if is_named else {})))
 
     assert api.calls[0].headers["host"] == "cluster.invalid"
     assert "authorization" not in api.calls[0].headers
+    assert "no login is sent to http://cluster.invalid" in caplog.text
 
 
 async def test_a_token_file_is_read_again_when_it_rotates(connect: Connect, tmp_path: Path) -> None:
@@ -381,16 +380,6 @@ def test_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:
         assert "U0VDUk" not in str(refused.value)
 
 
-async def test_no_login_is_sent_in_plain_http(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
-    """No login is sent in plain HTTP to another machine, as by kubectl, because each host on the way could read it."""
-    api = ScriptedApi(lambda call: listing("1"))
-    async with listen(api) as url:
-        await list_once(connect("http://cluster.invalid", {"token": "secret"}, **{"proxy-url": url}))
-
-    assert "authorization" not in api.calls[0].headers
-    assert "no login is sent to http://cluster.invalid" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("says", "user", "cluster"),
     [
@@ -608,12 +597,15 @@ def test_variables_of_a_proxy_are_those_of_go(
         ("[fd00::1]:6443", "[fd00:0::1]:6443", True),
         ("[fd00::1]:6443", "fd00::1", True),
         ("api.corp.example", ",., :6443", False),
+        ("127.0.0.1:6443", "", True),
+        ("[::1]:6443", "", True),
+        ("localhost:6443", "", True),
     ],
 )
 def test_networks_and_domains_need_no_proxy(
     monkeypatch: pytest.MonkeyPatch, server: str, spared: str, is_spared: bool
 ) -> None:
-    """NO_PROXY may name networks, domains with a star, and every host among others, as for kubectl."""
+    """NO_PROXY may name networks, domains with a star, and every host among others, as for kubectl; loopback needs no name."""
     monkeypatch.setenv("https_proxy", "http://proxy.invalid:3128")
     monkeypatch.setenv("no_proxy", spared)
     chosen = config.proxy_of(Cluster(f"https://{server}"), is_outside=True)

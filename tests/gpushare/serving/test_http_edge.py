@@ -16,20 +16,8 @@ from gpushare.bounds import Bound
 from gpushare.cli.settings import TlsFiles
 from gpushare.errors import UsageError
 from gpushare.serving.http_edge import Limits, load_tls
-from tests.gpushare.serving.edges import Application, client, edge, running, serving
+from tests.gpushare.serving.edges import Application, client, edge, running
 from tests.servers import Caller, until
-
-
-async def test_requests_in_one_packet_are_answered_in_their_order() -> None:
-    """Pipelining: the second request does not overtake the first, which waits."""
-    async with serving() as served, client(served.url) as one:
-        await one.send(b"GET /slow HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
-        await until(lambda: bool(served.application.came))
-        assert [request.path for request in served.application.came] == ["/slow"]
-        served.application.release.set()
-        answers = [await one.answer(), await one.answer()]
-
-    assert [body for _, _, body in answers] == [b"at last", b"GET /b 0"]
 
 
 @pytest.mark.parametrize(
