@@ -34,21 +34,20 @@ async def _takes_connections(origin: str) -> bool:
 
 async def says_ready(url: str, tls: ssl.SSLContext | None = None) -> bool:
     """Does a program answer 200 there?"""
-    try:
-        async with asyncio.timeout(_ANSWER_SECONDS), Connection(tls=tls) as http:
-            return (await http.request("GET", url)).status_code == 200
-    except (TransportError, TimeoutError):
-        return False
+    return await _status(url, tls) == 200
 
 
 async def answers(url: str) -> bool:
     """Does a program answer there, whatever its answer is?"""
+    return await _status(url) is not None
+
+
+async def _status(url: str, tls: ssl.SSLContext | None = None) -> int | None:
     try:
-        async with asyncio.timeout(_ANSWER_SECONDS), Connection() as http:
-            await http.request("GET", url)
+        async with asyncio.timeout(_ANSWER_SECONDS), Connection(tls=tls) as http:
+            return (await http.request("GET", url)).status_code
     except (TransportError, TimeoutError):
-        return False
-    return True
+        return None
 
 
 async def announces_cards(api: ApiClient, node: str, resource: str, *, may_be_none: bool = False) -> bool:

@@ -245,18 +245,18 @@ class DeviceManager:
                 text = f"device plugin PreStartContainer rpc failed with err: {error}"
                 raise PreStartError(text) from error
 
-    def requests(self, uid: str, container: str) -> DeviceRequests:
-        """The other requests of the plugins' answers to the runtime."""
-        return requests_of(allocation.response for allocation in self.book.allocations_of(uid, container))
+    def given(self, uid: str, container: str) -> tuple[dict[str, str], DeviceRequests]:
+        """The variables that the plugins' answers set, and their other requests to the runtime.
 
-    def environment(self, uid: str, container: str) -> dict[str, str]:
-        """The variables that the plugins' answers set; where two resources set one, the first wins."""
+        Where two resources set one variable, the first wins.
+        """
+        held = self.book.allocations_of(uid, container)
+        answers = [pb.ContainerAllocateResponse.FromString(one.response) for one in held]
         merged: dict[str, str] = {}
-        for allocation in self.book.allocations_of(uid, container):
-            for name, value in pb.ContainerAllocateResponse.FromString(allocation.response).envs.items():
-                if merged.setdefault(name, value) != value:
-                    _LOG.error("two plugins set one variable pod=%s container=%s name=%s", uid, container, name)
-        return merged
+        for name, value in (pair for answer in answers for pair in answer.envs.items()):
+            if merged.setdefault(name, value) != value:
+                _LOG.error("two plugins set one variable pod=%s container=%s name=%s", uid, container, name)
+        return merged, requests_of(answers)
 
 
 def _whole(resource: str, amount: str) -> int:
