@@ -153,7 +153,8 @@ class NodeStatus:
         patch = difference(status, resources_of(self._machine, counts, status.get("capacity") or {}))
         patch |= {name: value for name, value in self._facts().items() if not _covers(status.get(name), value)}
         conditions = self._conditions({one["type"]: one for one in status.get("conditions") or ()})
-        if is_due or patch or not _covers(status.get("conditions"), [_lasting(one) for one in conditions]):
+        lasting = [{name: value for name, value in one.items() if not name.endswith("Time")} for one in conditions]
+        if is_due or patch or not _covers(status.get("conditions"), lasting):
             patch["conditions"] = conditions
             body = {"status": patch}
             written = await self._client.patch(NODES, self._machine.name, body, subresource="status")
@@ -211,10 +212,6 @@ class NodeStatus:
             metadata = {"name": name, "namespace": _LEASE_NAMESPACE, "ownerReferences": [owner]}
             lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
             await self._client.create(lease)
-
-
-def _lasting(condition: Object) -> Object:
-    return {name: value for name, value in condition.items() if not name.endswith("Time")}
 
 
 def _covers(there: Any, wanted: Any) -> bool:

@@ -24,14 +24,6 @@ EXPLAINED: Final = tuple(one for one in TYPES if one != "node")
 _MOST_REPLICAS: Final = 20_000
 
 
-def _files(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split(",")))
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return (text,) if text else ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """The form of the answer; ``output`` is None for the usual one."""
@@ -78,7 +70,7 @@ class SimulateArguments:
         "filename",
         "manifest of pods or of what makes them: a file, a folder, - for the standard input; may be given several times",
         "",
-        _files,
+        lambda text: tuple(filter(None, text.split(","))),
         alias="f",
         is_list=True,
     )
@@ -105,16 +97,17 @@ class SimulateArguments:
             raise UsageError(f"which pods? {_COMMAND} simulate -f FILE")
 
 
-def _about(text: str) -> tuple[tuple[str, str], ...]:
-    return (typed_name(text, ("node", *EXPLAINED)),) if text else ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsArguments:
     """``kubectl gpushare events``."""
 
     names: tuple[tuple[str, str], ...] = flag(
-        "name", "only events about these objects, as NAME or TYPE/NAME", "", _about, is_positional=True, is_list=True
+        "name",
+        "only events about these objects, as NAME or TYPE/NAME",
+        "",
+        lambda text: (typed_name(text, ("node", *EXPLAINED)),) if text else (),
+        is_positional=True,
+        is_list=True,
     )
     """Type and name; the type is "" for a name alone."""
     all_namespaces: bool = switch("all-namespaces", "events of all namespaces, and of nodes", alias="A")
@@ -137,7 +130,7 @@ class TopArguments:
         "things",
         "nodes or pods, and the names of some; or TYPE/NAME",
         "",
-        _words,
+        lambda text: (text,) if text else (),
         is_positional=True,
         is_list=True,
         shown="pods",

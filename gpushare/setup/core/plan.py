@@ -89,15 +89,12 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[ControlPlaneNode, lis
 def _extender_taken_out(files: Mapping[str, str], site: ControlPlaneNode) -> list[Change]:
     """A person's own file stays, without gpushare's extender."""
     changes = []
-    for path, entries in ((site.file, _extender(files, site)), (site.document, _marks(site))):
+    extender = extender_entry(load(files.get(site.file, ""), site.file), site.wish.url, site.wish.tls)
+    for path, entries in ((site.file, [extender]), (site.document, _marks(site))):
         old = files.get(path)
         if old is not None and (new := removed(old, entries, path)) != old:
             changes.append(Change(path, old, new))
     return changes
-
-
-def _extender(files: Mapping[str, str], site: ControlPlaneNode) -> list[Entry]:
-    return [extender_entry(load(files.get(site.file, ""), site.file), site.wish.url, site.wish.tls)]
 
 
 def _marks(site: ControlPlaneNode) -> list[Entry]:

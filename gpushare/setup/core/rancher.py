@@ -7,7 +7,7 @@ A key replaces the list of the files before; a key with ``+`` appends to it. An 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -101,7 +101,8 @@ def config_of(files: Mapping[str, str], kind: str) -> str:
 def read(files: Mapping[str, str], kind: str) -> Server:
     """Raises SetupRefusedError."""
     server = Server(config_of(files, kind), f"systemctl restart {'rke2-server' if kind == 'rke2' else kind}")
-    for path in _in_order(files, server.config):
+    # The file comes before its folder.
+    for path in sorted(one for one in files if one == server.config or one.startswith(f"{server.config}.d/")):
         for key, value in mapping(load(files[path], path)).items():
             _take(
                 server,
@@ -136,12 +137,6 @@ def _take_command_line(server: Server, files: Mapping[str, str], kind: str) -> N
     for key, found in given.items():
         if found:
             _take(server, key, [Given(one, service.path) for one in found], service.path)
-
-
-def _in_order(files: Mapping[str, str], config: str) -> Iterator[str]:
-    if config in files:
-        yield config
-    yield from sorted(path for path in files if path.startswith(f"{config}.d/"))
 
 
 def _take(server: Server, key: str, given: list[Given], path: str) -> None:
