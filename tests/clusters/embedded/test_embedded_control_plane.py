@@ -1,4 +1,4 @@
-"""Pods that make no sense: they stop no other, and the log names wishes that are not imitated."""
+"""The embedded cluster: a senseless pod stops no other, and a page lists the kinds that are served."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+import clusters.embedded
 from clusters.api.api_client import ApiClient
-from clusters.api.resources import NODES, PODS
+from clusters.api.resources import ALL, NODES, PODS
 from clusters.api.waiting import eventually
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.embedded.scheduling.configuration import API_VERSION, KIND
@@ -46,3 +47,19 @@ async def test_a_senseless_pod_stops_no_other(tmp_path: Path, caplog: pytest.Log
         await control_plane.stop()
     assert "'Near'" in broken["status"]["conditions"][0]["message"]
     assert "fields=['hostPort']" in caplog.text
+
+
+PAGE = Path(clusters.embedded.__file__).parent / "README.md"
+
+
+def test_the_page_lists_exactly_the_kinds_that_are_served() -> None:
+    """Each row names kinds and the API versions that have all of them."""
+    rows = [line.split("|")[1:3] for line in PAGE.read_text().splitlines() if line.startswith("| ")][1:]
+    listed = {
+        (version.strip(), kind.strip())
+        for kinds, versions in rows
+        for kind in kinds.split(",")
+        for version in versions.split(",")
+    }
+
+    assert listed == {(resource.api_version, resource.kind) for resource in ALL}

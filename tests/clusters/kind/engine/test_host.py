@@ -1,4 +1,4 @@
-"""Promises of clusters.kind.engine.host."""
+"""Promises of clusters.kind.engine.host, and of the program kind there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine.host import PACKAGES, Host, install, look, missing
+from clusters.kind.engine.kind_program import fits
 
 ALL = 0x1FFFFFFFFFF
 GOOD = Host(
@@ -100,3 +101,12 @@ def test_packages_are_installed_and_no_service_starts(tmp_path: Path, users: str
 
     assert calls.read_text().splitlines()[:4] == ["update", f"service: {started}", install_call, f"service: {started}"]
     assert (policy.read_text() if policy.exists() else None) == users
+
+
+@pytest.mark.parametrize(
+    ("version", "answer"),
+    [("0.33.0", True), ("v0.33.4", True), ("0.34.0-alpha", True), ("0.32.9", False), ("1.33.0", False), ("", False)],
+)
+def test_the_pinned_minor_or_a_newer_one_fits(version: str, *, answer: bool) -> None:
+    """An older one cannot start the nodes of a newer Kubernetes."""
+    assert fits(version, "v0.33.0") is answer
