@@ -200,10 +200,10 @@ def nodes_of(
     """The nodes with their cards, and how many are left out; those that take the pod come first, then those with most room."""
     if not asked.request.units:
         return [], 0
-    known, of_node = state.snapshot().nodes, {one.name: one for one in verdicts}
+    known, of_node = state.book.snapshot().nodes, {one.name: one for one in verdicts}
     rules = {name: one.rule for name, one in of_node.items()}
     names = sorted(rules, key=lambda name: (bool(rules[name]), -known[name].largest_free, name))[: cards.MOST_NODES]
-    described = cards.explain(asked, state.snapshot(), {}, names, priority)["nodes"]
+    described = cards.explain(asked, state.book.snapshot(), {}, names, priority)["nodes"]
     found = [_with_verdict(one, of_node[one["name"]]) for one in described]
     return sorted(found, key=lambda one: bool(one["rule"])), len(rules) - len(names)
 
@@ -240,7 +240,7 @@ def _bound(
     }
     if not asked.request.units and not asked.request.names_slots:
         answer["causes"] = [_cause(Cause(SLOT_MISSING), subject.metadata.namespace)]
-    info, confirmed = state.snapshot().nodes.get(name), state.book.confirmed(pod.metadata.uid)
+    info, confirmed = state.book.snapshot().nodes.get(name), state.book.confirmed(pod.metadata.uid)
     if info is None or confirmed is None:
         return answer | {"cards": []}
     return answer | _on_cards(confirmed[1], info, asked)

@@ -91,7 +91,7 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
     wanted = node_rules.amounts_of(subject.pod)
     beside_cards = {name: amount for name, amount in wanted.items() if name not in _OF_CARDS}
     found: list[NodeVerdict] = []
-    for name, info in state.snapshot().nodes.items():
+    for name, info in state.book.snapshot().nodes.items():
         node = state.nodes[name]
         unoffered = is_unoffered(node)
         if not info.devices and not info.refusal and not unoffered:

@@ -157,7 +157,14 @@ def node_faults(files: Mapping[str, str], wish: Wish, running: Iterable[tuple[st
         site = sites.recognise(files, wish)
         faults = [
             *_copies(files, site),
-            *_flag_faults(site),
+            *(
+                Fault(
+                    f"{site.document}: --{one} keeps kube-scheduler from reading {site.file}",
+                    f"take --{one} out, then {site.wish.apply}",
+                )
+                for one in site.current
+                if one != site.flag
+            ),
             *_document_faults(files, site),
             *_file_faults(files, site),
         ]
@@ -175,17 +182,6 @@ def _copies(files: Mapping[str, str], site: ControlPlaneNode) -> list[Fault]:
         for path in sites.in_static_pods(files)
         if site.pod is not None and path != site.document and is_scheduler(files[path], path)
     ]  # fmt: skip
-
-
-def _flag_faults(site: ControlPlaneNode) -> list[Fault]:
-    return [
-        Fault(
-            f"{site.document}: --{one} keeps kube-scheduler from reading {site.file}",
-            f"take --{one} out, then {site.wish.apply}",
-        )
-        for one in site.current
-        if one != site.flag
-    ]
 
 
 def _document_faults(files: Mapping[str, str], site: ControlPlaneNode) -> list[Fault]:
