@@ -19,7 +19,6 @@ from gpushare.kubectl_gpushare.core.scheduler_objects import (
     RulesOfPod,
     ScheduledNode,
     Taint,
-    Toleration,
 )
 from gpushare.kubectl_gpushare.core.waiting_kinds import STATE_TAINT
 from gpushare.manifests import NodeCondition, Pod, Resources
@@ -149,16 +148,12 @@ def _in_order(name: str) -> tuple[int, str]:
 
 
 def _tolerates(rules: RulesOfPod, taint: Taint) -> bool:
-    return any(_covers(one, taint) for one in rules.tolerations or ())
-
-
-def _covers(toleration: Toleration, taint: Taint) -> bool:
-    """An empty effect or key is every one."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    return toleration.operator == "Exists" or (toleration.value or "") == (taint.value or "")
+    """An empty effect or key of a toleration is every one."""
+    return any(
+        (one.effect or taint.effect, one.key or taint.key) == (taint.effect, taint.key)
+        and (one.operator == "Exists" or (one.value or "") == (taint.value or ""))
+        for one in rules.tolerations or ()
+    )
 
 
 def _accepts(rules: RulesOfPod, node: ScheduledNode) -> bool:

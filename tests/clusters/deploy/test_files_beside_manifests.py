@@ -36,16 +36,6 @@ async def test_scheduler_calls_the_extender_installed_with_it(kubectl: Path, fol
     assert scheduler_extender(folder / "scheduler-config.yaml")["urlPrefix"] == f"http://127.0.0.1:{port}{path}"
 
 
-def test_two_scheduler_configurations_differ_in_address_alone() -> None:
-    """One is a copy, as kubeadm mounts whole files."""
-    first, second = (
-        yaml.safe_load((folder / "scheduler-config.yaml").read_text()) for folder in (BASE, OVERLAY_NODEPORT)
-    )
-    assert first["extenders"][0].pop("urlPrefix") != second["extenders"][0].pop("urlPrefix")
-
-    assert first == second
-
-
 def test_samples_name_no_node() -> None:
     """The samples run on any cluster that has cards of their size."""
     samples = [item for path in sorted(SAMPLES.glob("*.yaml")) for item in yaml.safe_load_all(path.read_text())]

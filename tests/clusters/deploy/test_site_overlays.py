@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import re
 import ssl
 import sys
@@ -107,19 +106,6 @@ async def test_old_releases_get_only_what_they_know(kubectl: Path) -> None:
     assert [word for word in ("startupProbe", "seccompProfile", "ephemeral") if word in str(pods)] == []
     profiles = {str(pod["metadata"]["annotations"]) for pod in pods}
     assert profiles == {"{'seccomp.security.alpha.kubernetes.io/pod': 'runtime/default'}"}
-
-
-def test_the_policy_of_old_schedulers_is_the_configuration() -> None:
-    """A Policy spells one field otherwise, and its durations are nanoseconds; all else is as in base."""
-    policy = json.loads((OVERLAYS / "kubeadm-old" / "scheduler-policy.json").read_text())
-    (theirs,) = policy["extenders"]
-    (ours,) = yaml.safe_load((BASE / "scheduler-config.yaml").read_text())["extenders"]
-
-    assert (policy["kind"], policy["apiVersion"]) == ("Policy", "v1")
-    assert theirs == {key: ours[key] for key in ours if key not in ("enableHTTPS", "httpTimeout")} | {
-        "enableHttps": ours["enableHTTPS"],
-        "httpTimeout": int(ours["httpTimeout"].removesuffix("s")) * 10**9,
-    }
 
 
 async def test_pages_name_the_images_that_run(kubectl: Path) -> None:
