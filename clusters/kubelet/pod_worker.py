@@ -237,7 +237,6 @@ class PodWorker:
         self.writer.publish(self.status)
 
     def _state(self) -> PodState:
-        """The values in the pod's status."""
         return PodState(
             containers=tuple(self._container_state(container) for container in self._containers),
             policy=restart_policy(self.pod),

@@ -89,7 +89,6 @@ def _owner_facts(answer: dict[str, Any], wide: bool) -> list[tuple[str, object]]
 
 
 def _state(answer: dict[str, Any]) -> str:
-    """The state of the pod."""
     if "node" in answer:
         cards = [card["id"] for card in answer.get("cards", ()) if card["held"]]
         if not cards and not answer.get("request", {"units": 1})["units"]:

@@ -308,7 +308,6 @@ def _not_for_the_original(node: FleetNode) -> Iterator[Fault]:
 
 
 def _on(pods: Iterable[Holder], index: int) -> str:
-    """The pods of a card."""
     return ", ".join(f"{pod.name} {units}" for pod in pods for card, units in pod.shares if card == index)
 
 

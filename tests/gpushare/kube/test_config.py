@@ -19,7 +19,7 @@ import trustme
 import yaml
 
 from gpushare.errors import UsageError
-from gpushare.kube import config, http_pool
+from gpushare.kube import config
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.kubeconfig import Cluster
@@ -342,29 +342,6 @@ def test_an_authority_may_have_comments_in_any_language(connect: Connect) -> Non
     """A bundle of certificates with accents between them is read, as data as from a file."""
     pem = "# Autorité\n".encode() + trustme.CA().cert_pem.bytes()
     connect("https://cluster.invalid", **{"certificate-authority-data": base64.b64encode(pem).decode()})
-
-
-async def test_many_parallel_requests_share_few_kept_connections(write: Write) -> None:
-    """However many pods are bound together; the next burst makes no handshake."""
-    connections: list[int] = []
-
-    class Kept(ScriptedApi):
-        async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            connections.append(1)
-            with contextlib.suppress(asyncio.IncompleteReadError):
-                while await reader.readuntil(b"\r\n\r\n"):
-                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-            writer.close()
-
-    async with listen(Kept(lambda call: Answer())) as url:
-        client = config.connect(write(url))
-        opened = []
-        for _ in range(2):
-            await asyncio.gather(*(client.list_pods() for _ in range(100)))
-            opened.append(len(connections))
-        await client.close()
-
-    assert opened == [http_pool.CONNECTIONS] * 2
 
 
 def test_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from gpushare.kube import http_pool
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, client_of, listen, status
@@ -61,6 +62,24 @@ async def test_a_write_is_sent_once_whatever_becomes_of_its_connection(method: s
             assert caught.value.may_have_happened
 
     assert heard[1:] == [method] * times
+
+
+async def test_many_parallel_requests_share_few_kept_connections() -> None:
+    """However many pods are bound together; the next burst makes no handshake."""
+    connections: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(EMPTY)
+
+    async with listen(ByHand(serve)) as url, client_of(url) as client:
+        opened = []
+        for _ in range(2):
+            await asyncio.gather(*(client.list_pods() for _ in range(100)))
+            opened.append(len(connections))
+
+    assert opened == [http_pool.CONNECTIONS] * 2
 
 
 async def test_what_a_server_says_unasked_is_no_answer() -> None:
