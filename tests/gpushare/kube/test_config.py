@@ -23,7 +23,7 @@ from gpushare.kube import config
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.kubeconfig import Cluster
-from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, listing, status
+from tests.gpushare.kube.scripted_api import ScriptedApi, answer_with, listen, listing
 
 Write = Callable[..., str]
 Connect = Callable[..., ApiClient]
@@ -57,16 +57,6 @@ def write(tmp_path: Path) -> Write:
 def connect(write: Write, nowhere: str) -> Connect:
     """Writes a kubeconfig, and connects by it."""
     return lambda *fields, **more: config.connect(write(*fields, **more), service_account=nowhere)
-
-
-def answer_with(*tokens: str) -> ScriptedApi:
-    """Takes these tokens, refuses others with 401."""
-
-    def respond(call: Call) -> Answer:
-        known = call.headers.get("authorization", "").removeprefix("Bearer ") in tokens
-        return listing("1") if known else Answer(status(401, "Unauthorized"), 401)
-
-    return ScriptedApi(respond)
 
 
 async def list_once(client: ApiClient) -> None:
