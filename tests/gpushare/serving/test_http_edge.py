@@ -16,7 +16,7 @@ from gpushare.bounds import Bound
 from gpushare.cli.settings import TlsFiles
 from gpushare.errors import UsageError
 from gpushare.serving.http_edge import Limits, load_tls
-from tests.gpushare.serving.edges import Application, Client, client, edge, running, serving
+from tests.gpushare.serving.edges import Application, Client, client, edge, serving
 from tests.servers import Caller, until
 
 
@@ -66,12 +66,11 @@ async def test_whoever_waits_for_leave_to_send_gets_it() -> None:
 )
 async def test_the_path_and_the_query_are_what_is_meant(text: bytes, path: str, query: str) -> None:
     """The path is unescaped and without the host, which a proxy's form names before it; the query is as it was sent."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         await one.send(b"OPTIONS " + text + b" HTTP/1.1\r\n\r\n")
         await one.answer()
 
-    assert (application.came[0].path, application.came[0].query) == (path, query)
+    assert (served.application.came[0].path, served.application.came[0].query) == (path, query)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +84,7 @@ async def test_the_path_and_the_query_are_what_is_meant(text: bytes, path: str, 
 )
 async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept: bool) -> None:
     """A client that wants another protocol gets an answer in this one; nothing behind a closing request is read."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         await one.send(text + b"GET /b HTTP/1.1\r\n\r\n")
         status, headers, body = await one.answer()
 
@@ -95,7 +93,7 @@ async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept:
             assert (await one.answer())[2] == b"GET /b 0"
         else:
             assert await one.is_closed()
-            assert [request.path for request in application.came] == ["/a"]
+            assert [request.path for request in served.application.came] == ["/a"]
 
 
 @pytest.mark.parametrize(
@@ -112,13 +110,12 @@ async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept:
 )
 async def test_what_is_no_request_is_answered_and_the_connection_ends(text: bytes, status: int) -> None:
     """A text that is no request is answered after the request before it, and never reaches the application."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         await one.send(b"GET /before HTTP/1.1\r\n\r\n" + text)
 
         assert (await one.answer())[2] == b"GET /before 0"
         assert (await one.answer())[:2][0] == status
-        assert [request.path for request in application.came] == ["/before"]
+        assert [request.path for request in served.application.came] == ["/before"]
 
 
 @pytest.mark.parametrize(
@@ -134,23 +131,21 @@ async def test_what_is_no_request_is_answered_and_the_connection_ends(text: byte
 )
 async def test_a_header_without_an_end_is_refused(begin: bytes) -> None:
     """A header without an end is refused with 431: the parser keeps it until its end has come, and nothing else counts it."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         with contextlib.suppress(ConnectionError):
             await one.send(begin, *[b"a" * 65_536] * 6)
 
         assert (await one.answer())[0] == 431
-    assert application.came == []
+    assert served.application.came == []
 
 
 async def test_an_interim_answer_does_not_overtake_an_answer() -> None:
     """A second request that expects 100 Continue gets none while the first one is under way."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         second = b"POST /b HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n"
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n" + second, b"x")
-        await until(lambda: len(application.came) == 1)
-        application.release.set()
+        await until(lambda: len(served.application.came) == 1)
+        served.application.release.set()
 
         assert (await one.answer())[2] == b"at last"
         assert (await one.answer())[2] == b"POST /b 1"
@@ -160,35 +155,32 @@ async def test_an_interim_answer_does_not_overtake_an_answer() -> None:
 async def test_a_body_that_no_scheduler_sends_is_refused(method: bytes) -> None:
     """It is refused with 413 while it is still on its way, and reaches no application, nor is one passed over without an end."""
     limits = Limits(largest_body=Bound("a body", 100_000, "bytes"))
-    application = Application()
-    async with edge(application, limits) as url, client(url) as one:
+    async with serving(limits) as served, client(served.url) as one:
         await one.send(method + b" /a HTTP/1.1\r\ncontent-length: 100000000\r\n\r\n", b"x" * 200_000)
         status, headers, _ = await one.answer()
 
-    assert (status, headers["connection"], application.came) == (413, "close", [])
+    assert (status, headers["connection"], served.application.came) == (413, "close", [])
 
 
 async def test_client_ahead_of_a_slow_answer_does_not_fill_memory() -> None:
     """While one request is worked on nothing more is read from that connection."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
-        await until(lambda: bool(application.came))
+        await until(lambda: bool(served.application.came))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await one.send(b"POST /b HTTP/1.1\r\ncontent-length: 90000000\r\n\r\n", b"x" * 90_000_000)
-        application.release.set()
+        served.application.release.set()
         assert (await one.answer())[2] == b"at last"
 
 
 async def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
     """The requests of a client that takes no answers wait, and other clients are served in between."""
-    application = Application()
-    async with edge(application) as url, client(url) as one, client(url) as other:
+    async with serving() as served, client(served.url) as one, client(served.url) as other:
         await one.send(b"GET /large HTTP/1.1\r\n\r\n" * 3)
         await other.send(b"GET /b HTTP/1.1\r\n\r\n")
         assert (await other.answer())[2] == b"GET /b 0"
-        assert sum(request.path == "/large" for request in application.came) == 1
+        assert sum(request.path == "/large" for request in served.application.came) == 1
         for _ in range(3):
             assert len((await one.answer())[2]) == 50_000_000
 
@@ -218,36 +210,34 @@ async def test_an_idle_caller_does_not_keep_its_connection(text: bytes) -> None:
 
 async def test_a_caller_that_waits_for_us_is_not_closed() -> None:
     """A bind takes as long as the API server takes."""
-    application = Application()
-    async with edge(application, SOON) as url, client(url) as one:
+    async with serving(SOON) as served, client(served.url) as one:
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
         await asyncio.sleep(0.4)
-        application.release.set()
+        served.application.release.set()
         assert (await one.answer())[2] == b"at last"
 
 
 async def test_the_end_finishes_what_is_under_way() -> None:
     """A bind is answered, and a large answer that is being read; an idle connection is closed, a new one refused."""
-    application = Application()
     async with (
-        running(application, Limits(shutdown=1000)) as (server, url),
-        client(url) as idle,
-        client(url) as one,
-        client(url) as reads,
+        serving(Limits(shutdown=1000)) as served,
+        client(served.url) as idle,
+        client(served.url) as one,
+        client(served.url) as reads,
     ):
         await reads.send(b"GET /large HTTP/1.1\r\n\r\n")
         head = await reads.reader.readuntil(b"\r\n\r\n")
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
-        await until(lambda: len(application.came) == 2)
-        stopping = asyncio.create_task(server.stop())
+        await until(lambda: len(served.application.came) == 2)
+        stopping = asyncio.create_task(served.edge.stop())
         # Its connection was to be kept when its answer began.
         assert (b"connection: close" in head, len(await reads.reader.read())) == (False, 50_000_000)
         assert await idle.is_closed()
         with pytest.raises(ConnectionError):
-            async with client(url):
+            async with client(served.url):
                 pass
         assert not stopping.done()
-        application.release.set()
+        served.application.release.set()
         _, headers, body = await one.answer()
         await stopping
 
