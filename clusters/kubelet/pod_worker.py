@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from clusters.api.waiting import side_by_side
 from clusters.kubelet.device_manager import DeviceManager, PreStartError
 from clusters.kubelet.environment import environment_of
 from clusters.kubelet.pod_status import (
@@ -135,16 +136,10 @@ class PodWorker:
         self._around.runtime.forget(self._uid)
 
     async def _live_until_stopped(self) -> None:
-        life = asyncio.create_task(self._live())
-        stop = asyncio.create_task(self._stop.wait())
-        try:
+        async with side_by_side(self._live(), self._stop.wait()) as (life, stop):
             await asyncio.wait({life, stop}, return_when=asyncio.FIRST_COMPLETED)
             if life.done():
                 life.result()
-        finally:
-            life.cancel()
-            stop.cancel()
-            await asyncio.gather(life, stop, return_exceptions=True)
         if self._stop.is_set():
             self.publish()
             await self._around.runtime.stop_pod(self._uid, grace_seconds(self.pod))
