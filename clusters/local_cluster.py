@@ -21,8 +21,7 @@ from typing import Any, Protocol
 from clusters.api import admission_policies, exchanges, program_pod
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.certificates import KeyPair
-from clusters.api.node_operations import announce_cards
-from clusters.api.readiness import announces_cards, is_up
+from clusters.api.readiness import announce_cards, announces_cards, is_up
 from clusters.api.waiting import all_or_none, eventually
 from clusters.clock import Clock
 from clusters.file_names import file_name

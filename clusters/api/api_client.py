@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from clusters.api.connection import ANSWER_SECONDS, Answer, Connection, TransportError, decoded
-from clusters.api.resources import NAMESPACES, Resource, resource_of
+from clusters.api.resources import NAMESPACES, NODES, PODS, Resource, resource_of
 
 Object = dict[str, Any]
 
@@ -173,6 +173,20 @@ class ApiClient:
         except ApiError as error:
             if error.code not in (404, 409):
                 raise
+
+    async def delete_node(self, node: str) -> None:
+        """Delete the Node object and, right after it, the pods that were on it; a kubelet that starts registers again.
+
+        A real control plane removes these pods itself, after 40 seconds, if no Node has come back by then. One that does come back
+        has another range of pod addresses, and what still runs there is cut off from the network.
+        """
+        await self.delete(NODES, node)
+        for pod in await self.list(PODS, field_selector=f"spec.nodeName={node}"):
+            try:
+                await self.delete(PODS, pod["metadata"]["name"], pod["metadata"]["namespace"], grace_seconds=0)
+            except ApiError as error:
+                if error.code != 404:
+                    raise
 
     async def ensure_namespace(self, name: str) -> None:
         """Create a namespace unless it is there."""

@@ -256,16 +256,13 @@ async def _send(
     silent_for: float | None,
 ) -> aiohttp.ClientResponse:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=silent_for)
-    asked: dict[str, Any] = {"data": _payload(body), "headers": headers, "timeout": timeout, "allow_redirects": False}
+    # A large body is sent in pieces: other tasks run in between.
+    data = body if body is None or len(body) < _PIECEMEAL_BYTES else io.BytesIO(body)
+    asked: dict[str, Any] = {"data": data, "headers": headers, "timeout": timeout, "allow_redirects": False}
     with _as_transport_errors():
         # Those count from when all is sent, which a server that reads nothing can put off.
         async with asyncio.timeout(None if silent_for is None else ANSWER_SECONDS + silent_for):
             return await session.request(method, url, **asked)
-
-
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """A large body is sent in pieces: other tasks run in between."""
-    return body if body is None or len(body) < _PIECEMEAL_BYTES else io.BytesIO(body)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ for it: it has the ServiceAccount and the node, asks for nothing, tolerates all 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from clusters.api.api_client import ApiClient, Object
 from clusters.api.resources import PODS, SERVICE_ACCOUNTS
@@ -33,7 +33,22 @@ async def ensure(api: ApiClient, account: str, node: str) -> str:
     if found:
         return found
     namespace, _, name = account.partition("/")
-    created = await api.create(_manifest(name, node), namespace)
+    manifest = {
+        "apiVersion": "v1",
+        "kind": PODS.kind,
+        "metadata": {"generateName": f"{name}-ds-", "labels": {STANDS_FOR: name}},
+        "spec": {
+            "serviceAccountName": name,
+            "nodeName": node,
+            "tolerations": [{"operator": "Exists"}],
+            "terminationGracePeriodSeconds": 0,
+            # Without a request the scheduler would count a tenth of a processor when it compares nodes.
+            "containers": [
+                {"name": "program", "image": _IMAGE, "resources": {"requests": {"cpu": "0", "memory": "0"}}}
+            ],
+        },
+    }
+    created = await api.create(manifest, namespace)
     return str(created["metadata"]["name"])
 
 
@@ -53,21 +68,3 @@ async def service_account_token(api: ApiClient, namespace: str, account: str, po
 def _runs_as(pod: Object, account: str) -> bool:
     is_going = "deletionTimestamp" in pod["metadata"] or (pod.get("status") or {}).get("phase") in _ENDED
     return pod["spec"].get("serviceAccountName") == account and not is_going
-
-
-def _manifest(account: str, node: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": PODS.kind,
-        "metadata": {"generateName": f"{account}-ds-", "labels": {STANDS_FOR: account}},
-        "spec": {
-            "serviceAccountName": account,
-            "nodeName": node,
-            "tolerations": [{"operator": "Exists"}],
-            "terminationGracePeriodSeconds": 0,
-            # Without a request the scheduler would count a tenth of a processor when it compares nodes.
-            "containers": [
-                {"name": "program", "image": _IMAGE, "resources": {"requests": {"cpu": "0", "memory": "0"}}}
-            ],
-        },
-    }

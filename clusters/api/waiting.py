@@ -62,6 +62,18 @@ def until_next_look(begun: float) -> float:
 
 
 @contextlib.asynccontextmanager
+async def side_by_side(*works: Coroutine[Any, Any, object]) -> AsyncIterator[list[asyncio.Task[object]]]:
+    """A task of each, which has ended behind."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
 async def meanwhile(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """It goes on while inside, and is ended behind. Raises what it raised."""
     task = asyncio.create_task(work)
@@ -94,29 +106,20 @@ async def for_each(act: Callable[[T], Awaitable[object]], items: Iterable[T], at
     await asyncio.gather(*(work() for _ in range(at_once)))
 
 
-async def unless(ended: asyncio.Event, work: Callable[[], Awaitable[object]]) -> bool:
+async def unless(ended: asyncio.Event, work: Callable[[], Coroutine[Any, Any, object]]) -> bool:
     """Do the work unless the event comes first; was it done? Raises what it raised."""
-    doing = asyncio.ensure_future(work())
-    ending = asyncio.ensure_future(ended.wait())
-    await asyncio.wait([doing, ending], return_when=asyncio.FIRST_COMPLETED)
-    ending.cancel()
-    if doing.done():
-        doing.result()
-        return True
-    doing.cancel()
-    await asyncio.wait([doing])
+    async with side_by_side(work(), ended.wait()) as (doing, ending):
+        await asyncio.wait([doing, ending], return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+            return True
     return False
 
 
 async def all_or_none(*works: Coroutine[Any, Any, None]) -> None:
     """Do them in parallel. Raises the error of the first that fails, after the others have ended, too: nothing runs on."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
+    async with side_by_side(*works) as tasks:
         await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def glimpse(value: object) -> str:

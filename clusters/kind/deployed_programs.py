@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
+from clusters.api.api_client import MERGE_PATCH, ApiClient, Object
 from clusters.api.resources import DEPLOYMENTS, NODES, PODS
 from clusters.api.waiting import eventually, meanwhile
 from clusters.kind.node_container import NodeContainer
@@ -142,13 +142,8 @@ class DeployedPrograms:
 
     async def _now(self, pod: Object) -> Object | None:
         """The pod as it is now; None when it is gone, or another has its name."""
-        try:
-            found = await self._api.get(PODS, pod["metadata"]["name"], NAMESPACE)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
-        return found if found["metadata"]["uid"] == pod["metadata"]["uid"] else None
+        found = await self._api.find(PODS, pod["metadata"]["name"], NAMESPACE)
+        return found if found is not None and found["metadata"]["uid"] == pod["metadata"]["uid"] else None
 
     async def _scale(self, replicas: int) -> None:
         change = {"spec": {"replicas": replicas}}

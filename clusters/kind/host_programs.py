@@ -17,8 +17,7 @@ import yaml
 
 from clusters.api import kubeconfig_file
 from clusters.api.api_client import ApiClient
-from clusters.api.node_operations import announce_cards
-from clusters.api.readiness import announces_cards
+from clusters.api.readiness import announce_cards, announces_cards
 from clusters.api.waiting import all_or_none
 from clusters.kind import product
 from clusters.kind.node_container import NodeContainer, docker

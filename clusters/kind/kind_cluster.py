@@ -111,7 +111,8 @@ class KindCluster:
         environment = self._equipment.environment
         self._folder = self._stack.enter_context(scratch_folder())
         self._name = await self._take_name()
-        sets = self._plugin_sets()
+        # Which nodes get a device plugin, by its arguments.
+        sets = product.plugin_sets(self._nodes) if DEVICE_PLUGIN in self._target.programs else []
         self.workers = Workers(self._name, self._folder / "n", environment, sets)
         self._manifests = await self._shipped() if self._is_deployed else ()
         await self._create_nodes()
@@ -154,10 +155,6 @@ class KindCluster:
             arguments_of=lambda name: next(node.plugin_arguments for node in self._nodes if node.name == name),
             extender_is_up=self._extender_is_up,
         )
-
-    def _plugin_sets(self) -> list[product.PluginSet]:
-        """Which nodes get a device plugin, by its arguments."""
-        return product.plugin_sets(self._nodes) if DEVICE_PLUGIN in self._target.programs else []
 
     async def _take_name(self) -> str:
         """A free name, recorded as in use; the leftovers of killed runs are removed first."""

@@ -190,11 +190,18 @@ class DeviceManager:
 
     async def _allocate_devices(self, key: AllocationKey, size: int, choice: Choice) -> None:
         resource = key[2]
-        client = self._client_of(resource)
+        client = self._endpoints.get(resource)
+        if client is None:
+            raise AllocationError(f"unknown Device Plugin {resource}")
         self.book.take(resource, choice.reused)
         preferred: list[str] = []
         if choice.missing:
-            preferred = await self._preferred(client, choice.available.union(choice.reused), choice.reused, size)
+            available = sorted(choice.available.union(choice.reused))
+            try:
+                preferred = await client.preferred(available, choice.reused, size, self._admitted_name)
+            except PluginError as error:
+                text = f"device plugin GetPreferredAllocation rpc failed with err: {error}"
+                raise AllocationError(text) from error
         ids = complete(choice, preferred, self._rng)
         self.book.take(resource, ids)
         try:
@@ -204,21 +211,6 @@ class DeviceManager:
             raise AllocationError(str(error)) from error
         self.book.keep(Allocation(*key, ids, response))
         checkpoint.write(self._folder, self.book)
-
-    def _client_of(self, resource: str) -> PluginClient:
-        client = self._endpoints.get(resource)
-        if client is None:
-            raise AllocationError(f"unknown Device Plugin {resource}")
-        return client
-
-    async def _preferred(
-        self, client: PluginClient, available: Collection[str], must_include: Collection[str], size: int
-    ) -> list[str]:
-        try:
-            return await client.preferred(sorted(available), must_include, size, self._admitted_name)
-        except PluginError as error:
-            text = f"device plugin GetPreferredAllocation rpc failed with err: {error}"
-            raise AllocationError(text) from error
 
     def _pass_on(self, uid: str, container: Container, reusable: dict[str, set[str]]) -> None:
         """An ordinary init container has ended when the next one starts, so its ids go round within the pod."""
@@ -245,18 +237,18 @@ class DeviceManager:
                 text = f"device plugin PreStartContainer rpc failed with err: {error}"
                 raise PreStartError(text) from error
 
-    def requests(self, uid: str, container: str) -> DeviceRequests:
-        """The other requests of the plugins' answers to the runtime."""
-        return requests_of(allocation.response for allocation in self.book.allocations_of(uid, container))
+    def given(self, uid: str, container: str) -> tuple[dict[str, str], DeviceRequests]:
+        """The variables that the plugins' answers set, and their other requests to the runtime.
 
-    def environment(self, uid: str, container: str) -> dict[str, str]:
-        """The variables that the plugins' answers set; where two resources set one, the first wins."""
+        Where two resources set one variable, the first wins.
+        """
+        held = self.book.allocations_of(uid, container)
+        answers = [pb.ContainerAllocateResponse.FromString(one.response) for one in held]
         merged: dict[str, str] = {}
-        for allocation in self.book.allocations_of(uid, container):
-            for name, value in pb.ContainerAllocateResponse.FromString(allocation.response).envs.items():
-                if merged.setdefault(name, value) != value:
-                    _LOG.error("two plugins set one variable pod=%s container=%s name=%s", uid, container, name)
-        return merged
+        for name, value in (pair for answer in answers for pair in answer.envs.items()):
+            if merged.setdefault(name, value) != value:
+                _LOG.error("two plugins set one variable pod=%s container=%s name=%s", uid, container, name)
+        return merged, requests_of(answers)
 
 
 def _whole(resource: str, amount: str) -> int:

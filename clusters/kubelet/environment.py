@@ -6,7 +6,7 @@ mounts below a folder of its own, if the variable names that folder; else the va
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,9 +66,8 @@ class DeviceRequests:
         return [f"CDI device {name}" for name in self.cdi] + [f"mount {path}" for path in self.mounts]
 
 
-def requests_of(responses: Iterable[bytes]) -> DeviceRequests:
-    """Those of a container, from the plugins' encoded answers."""
-    answers = [pb.ContainerAllocateResponse.FromString(response) for response in responses]
+def requests_of(answers: Sequence[pb.ContainerAllocateResponse]) -> DeviceRequests:
+    """Those of a container, from the plugins' answers."""
     cdi = [device.name for answer in answers for device in answer.cdi_devices]
     cdi += [
         name

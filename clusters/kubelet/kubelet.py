@@ -17,7 +17,7 @@ from clusters.images.behaviour import Behaviours
 from clusters.kubelet import checkpoint
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_cards import Cards, RealCards
-from clusters.kubelet.kubelet_node_status import NodeLease, NodeStatus
+from clusters.kubelet.kubelet_node_status import NodeStatus
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine
@@ -25,7 +25,7 @@ from clusters.kubelet.plugin_client import HINT_NAME, SOCKET_NAME, Registration,
 from clusters.kubelet.pod_resources import PodResources
 from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.probe_process import Probes
-from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, ProcessTree, Runtime
+from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, Runtime
 from clusters.kubelet.timings import Timings
 
 _LOG = logging.getLogger(__name__)
@@ -67,8 +67,8 @@ class Kubelet:
         self.machine = machine
         self.plugin_folder = root / "device-plugins"
         self.pod_resources_socket = root / "pod-resources" / SOCKET_NAME
-        tree, probes = ProcessTree(root / PROCESS_FOLDER_NAME), Probes(root / "containers", cards)
-        self.runtime = Runtime(behaviours, cards, clock, tree, probes)
+        probes = Probes(root / "containers", cards)
+        self.runtime = Runtime(behaviours, cards, clock, root / PROCESS_FOLDER_NAME, probes)
         self.log_port = 0
         self._client = client
         self._timings = timings
@@ -95,7 +95,6 @@ class Kubelet:
             # These belong to the book of then: the start makes a new one.
             told=lambda resources: devices.book.told(resources),
         )
-        lease = NodeLease(self._client, self.machine.name, self._timings, self._clock)
         around = Surroundings(
             runtime=self.runtime,
             devices=devices,
@@ -108,7 +107,7 @@ class Kubelet:
         pods = NodePods(self._client, self.machine.name, around, lambda: node.allocatable, self._rng.shuffle)
         logs = LogEndpoint(pods, self._clock, self._tls)
         plugins = Registration(self.plugin_folder, devices.connect)
-        lister = PodResources(pods, self._clock, self.pod_resources_socket)
+        lister = PodResources(pods, devices, self._clock, self.pod_resources_socket)
 
         def devices_changed() -> None:
             node.changed()
@@ -127,7 +126,7 @@ class Kubelet:
         except BaseException:
             await self.stop()
             raise
-        for work in (node.follow, node.run, lease.run, pods.follow, pods.admit):
+        for work in (node.follow, node.run, node.keep_lease, pods.follow, pods.admit):
             await self._parts.enter_async_context(meanwhile(self._keep_going(work)))
         _LOG.info("kubelet started node=%s root=%s", self.machine.name, self.plugin_folder.parent)
 

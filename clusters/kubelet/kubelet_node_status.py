@@ -41,7 +41,7 @@ _ANNOTATIONS: Final = {"volumes.kubernetes.io/controller-managed-attach-detach":
 
 
 class NodeStatus:
-    """Keeps one Node object. ``counts`` gives the device manager's amounts; ``changed`` means that they must be read."""
+    """Keeps one Node and its Lease. ``counts`` gives the device manager's amounts; ``changed`` means that they must be read."""
 
     def __init__(
         self,
@@ -153,7 +153,8 @@ class NodeStatus:
         patch = difference(status, resources_of(self._machine, counts, status.get("capacity") or {}))
         patch |= {name: value for name, value in self._facts().items() if not _covers(status.get(name), value)}
         conditions = self._conditions({one["type"]: one for one in status.get("conditions") or ()})
-        if is_due or patch or not _covers(status.get("conditions"), [_lasting(one) for one in conditions]):
+        lasting = [{name: value for name, value in one.items() if not name.endswith("Time")} for one in conditions]
+        if is_due or patch or not _covers(status.get("conditions"), lasting):
             patch["conditions"] = conditions
             body = {"status": patch}
             written = await self._client.patch(NODES, self._machine.name, body, subresource="status")
@@ -184,54 +185,33 @@ class NodeStatus:
             conditions.append(words | {"lastHeartbeatTime": now, "lastTransitionTime": since or now})
         return conditions
 
+    async def keep_lease(self) -> None:
+        """Renew the node's Lease now and then, the sign of life that the node lifecycle controller looks at; ends by cancellation.
 
-class NodeLease:
-    """Renews the Lease of one node in kube-node-lease: the sign of life that the node lifecycle controller looks at.
-
-    Rules: Kubernetes pkg/kubelet and component-helpers' lease controller. Without a Node there is no Lease; one that was
-    deleted is made again.
-    """
-
-    def __init__(self, client: ApiClient, node: str, timings: Timings, clock: Callable[[], float]) -> None:
-        self._client = client
-        self._node = node
-        self._timings = timings
-        self._clock = clock
-
-    async def run(self) -> None:
-        """Renew it now and then; ends by cancellation."""
+        Rules: Kubernetes pkg/kubelet and component-helpers' lease controller. Without a Node there is no Lease; one that was
+        deleted is made again.
+        """
         while True:
             try:
-                await self.renew()
+                await self._renew_lease()
             except (ApiError, TransportError) as error:
-                _LOG.warning("lease not renewed, trying again node=%s error=%r", self._node, error)
+                _LOG.warning("lease not renewed, trying again node=%s error=%r", self._machine.name, error)
             await asyncio.sleep(self._timings.heartbeat)
 
-    async def renew(self) -> None:
-        """Say that the node is alive. Raises ApiError and TransportError."""
+    async def _renew_lease(self) -> None:
+        name = self._machine.name
+        now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        spec = {"holderIdentity": name, "leaseDurationSeconds": _DURATION_SECONDS, "renewTime": now}
         try:
-            await self._client.patch(
-                LEASES, self._node, {"spec": self._spec()}, _LEASE_NAMESPACE, content_type=MERGE_PATCH
-            )
+            await self._client.patch(LEASES, name, {"spec": spec}, _LEASE_NAMESPACE, content_type=MERGE_PATCH)
         except ApiError as error:
             if error.code != 404:
                 raise
-            await self._create()
-
-    async def _create(self) -> None:
-        node = await self._client.get(NODES, self._node)
-        owner = {"apiVersion": "v1", "kind": NODES.kind, "name": self._node, "uid": node["metadata"]["uid"]}
-        metadata = {"name": self._node, "namespace": _LEASE_NAMESPACE, "ownerReferences": [owner]}
-        lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": self._spec()}
-        await self._client.create(lease)
-
-    def _spec(self) -> dict[str, Any]:
-        now = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return {"holderIdentity": self._node, "leaseDurationSeconds": _DURATION_SECONDS, "renewTime": now}
-
-
-def _lasting(condition: Object) -> Object:
-    return {name: value for name, value in condition.items() if not name.endswith("Time")}
+            node = await self._client.get(NODES, name)
+            owner = {"apiVersion": "v1", "kind": NODES.kind, "name": name, "uid": node["metadata"]["uid"]}
+            metadata = {"name": name, "namespace": _LEASE_NAMESPACE, "ownerReferences": [owner]}
+            lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+            await self._client.create(lease)
 
 
 def _covers(there: Any, wanted: Any) -> bool:

@@ -15,7 +15,7 @@ from functools import partial
 
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import PODS
-from clusters.kubelet.kubelet_devices import AllocationError, DeviceBook
+from clusters.kubelet.kubelet_devices import AllocationError
 from clusters.kubelet.pod_worker import PodWorker, Surroundings
 from clusters.kubelet.pod_writer import PodWriter
 from clusters.kubelet.pods import Object, Rejection, containers_of, device_rejection, resource_rejection, uid_of
@@ -109,12 +109,9 @@ class NodePods:
         return tuple((one.kind, tuple(sorted(one.limits.items()))) for one in containers)
 
     async def _begin(self, uid: str, worker: PodWorker) -> None:
-        rejection = None
         # As a real one: a pod that is being deleted is admitted, and ended then.
-        if not (worker.is_terminal or worker.is_removed):
-            rejection = await self._rejection(uid, worker)
-        if rejection is not None:
-            worker.reject(rejection)
+        if not (worker.was_terminal or worker.is_removed):
+            worker.rejection = await self._rejection(uid, worker)
         task = asyncio.create_task(worker.run(), name=f"pod {worker.pod['metadata']['name']}")
         self._tasks[uid] = task
         task.add_done_callback(partial(self._ended, uid))
@@ -126,7 +123,7 @@ class NodePods:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for worker in self._workers.values():
-            await worker.stop_writing()
+            await worker.writer.stop()
 
     def active_uids(self) -> set[str]:
         """The pods that use their devices."""
@@ -140,10 +137,6 @@ class NodePods:
         """All pods that the API server has, the newest first."""
         return [worker.pod for worker in self._all() if not worker.is_removed]
 
-    def device_book(self) -> DeviceBook:
-        """The book of devices."""
-        return self._around.devices.book
-
     def release_ended(self) -> None:
         """Free what ended pods had, once all pods are known."""
         if self.is_settled:
@@ -152,7 +145,7 @@ class NodePods:
     def show_devices(self) -> None:
         """Devices changed: what pods show of theirs may be old."""
         for uid, worker in self._workers.items():
-            if worker.is_active and self.device_book().has_pod(uid):
+            if worker.is_active and self._around.devices.book.has_pod(uid):
                 worker.publish()
 
     def container_log(self, namespace: str, pod: str, container: str, previous: bool) -> Run:

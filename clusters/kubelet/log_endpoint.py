@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
+from clusters.api.waiting import side_by_side
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.runtime import Line, Run
 from clusters.processes.http_server import HttpServer
@@ -96,7 +97,7 @@ class LogEndpoint:
         """The log so far, and what comes as long as it is followed: until container, reader or this endpoint end."""
         left, since = options.limit_bytes, options.since(self._clock())
         position = options.first(run.log)
-        async with _either(_is_gone(receive), self._stopping.wait()) as over:
+        async with side_by_side(_is_gone(receive), self._stopping.wait()) as over:
             while True:
                 piece = options.text(run.log[position:], since)[:left]
                 position = len(run.log)
@@ -105,22 +106,10 @@ class LogEndpoint:
                 yield piece
                 if not options.follow or left == 0 or run.exit is not None:
                     return
-                async with _either(run.more_log(position)) as news:
+                async with side_by_side(run.more_log(position)) as news:
                     await asyncio.wait({*news, *over}, return_when=asyncio.FIRST_COMPLETED)
                 if any(task.done() for task in over):
                     return
-
-
-@contextlib.asynccontextmanager
-async def _either(*works: Awaitable[object]) -> AsyncIterator[set[asyncio.Future[object]]]:
-    """Tasks that end with the block."""
-    tasks: set[asyncio.Future[object]] = {asyncio.ensure_future(work) for work in works}
-    try:
-        yield tasks
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _is_gone(receive: Receive) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
+from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_devices import DeviceBook
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.plugin_calls import PluginCall, note
@@ -29,32 +30,16 @@ _BURST: Final = 10.0
 Context = grpc.aio.ServicerContext[object, object]
 
 
-class RateLimit:
-    """A bucket of calls that fills again with time; ``clock`` in seconds."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._calls = _BURST
-        self._last = clock()
-
-    def takes(self) -> bool:
-        """Whether one more call is let through now."""
-        now = self._clock()
-        self._calls = min(_BURST, self._calls + max(now - self._last, 0.0) * _RATE_PER_SECOND)
-        self._last = now
-        if self._calls < 1:
-            return False
-        self._calls -= 1
-        return True
-
-
 class PodResources(pb_grpc.PodResourcesListerServicer):
-    """Answers from the pods of a node."""
+    """Answers from the pods of a node, and the book of their devices; ``clock`` is in seconds."""
 
-    def __init__(self, pods: NodePods, clock: Callable[[], float], socket: Path) -> None:
+    def __init__(self, pods: NodePods, devices: DeviceManager, clock: Callable[[], float], socket: Path) -> None:
         self._pods = pods
+        self._devices = devices
+        self._clock = clock
         self._socket = socket
-        self._limit = RateLimit(clock)
+        # A bucket of calls that fills again with time.
+        self._calls, self._last = _BURST, clock()
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Answer there."""
@@ -66,8 +51,7 @@ class PodResources(pb_grpc.PodResourcesListerServicer):
         """Every active pod, with or without devices."""
         await self._check_rate(context)
         self._pods.release_ended()
-        book = self._pods.device_book()
-        pods = [pod_resources(pod, book) for pod in self._pods.active_pods()]
+        pods = [pod_resources(pod, self._devices.book) for pod in self._pods.active_pods()]
         answer = pb.ListPodResourcesResponse(pod_resources=pods)
         note(PluginCall(asyncio.get_running_loop().time(), self._socket, "", "List", request, answer))
         return answer
@@ -78,14 +62,18 @@ class PodResources(pb_grpc.PodResourcesListerServicer):
         wanted = (request.pod_namespace, request.pod_name)
         for pod in self._pods.all_pods():
             if (pod["metadata"]["namespace"], pod["metadata"]["name"]) == wanted:
-                return pb.GetPodResourcesResponse(pod_resources=pod_resources(pod, self._pods.device_book()))
+                return pb.GetPodResourcesResponse(pod_resources=pod_resources(pod, self._devices.book))
         text = f"pod {request.pod_name} in namespace {request.pod_namespace} not found"
         await context.abort(grpc.StatusCode.UNKNOWN, text)
         raise AssertionError("abort raises")
 
     async def _check_rate(self, context: Context) -> None:
-        if not self._limit.takes():
+        now = self._clock()
+        self._calls = min(_BURST, self._calls + max(now - self._last, 0.0) * _RATE_PER_SECOND)
+        self._last = now
+        if self._calls < 1:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+        self._calls -= 1
 
 
 def pod_resources(pod: Object, book: DeviceBook) -> pb.PodResources:

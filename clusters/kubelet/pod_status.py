@@ -67,7 +67,7 @@ def phase_of(state: PodState) -> str:
     if any(c.is_running for c in state.containers):
         return _once_begun(apps)
     inits = [c for c in state.containers if c.container.kind is Kind.INIT]
-    if any(_has_failed(c, state) for c in inits):
+    if not state.stopping and any(c.exit_code and _has_ended(c, state) for c in inits):
         return "Failed"
     if all(c.runs for c in apps) and all(_has_ended(c, state) for c in apps):
         return "Failed" if any(c.exit_code for c in apps) else "Succeeded"
@@ -84,10 +84,6 @@ def _once_begun(apps: Iterable[ContainerState]) -> str:
 def _has_ended(one: ContainerState, state: PodState) -> bool:
     code = one.exit_code
     return code is not None and (state.stopping or not is_restarted(one.container.kind, state.policy, code))
-
-
-def _has_failed(init: ContainerState, state: PodState) -> bool:
-    return bool(init.exit_code) and _has_ended(init, state) and not state.stopping
 
 
 def status_of(state: PodState, now: float, before: Sequence[Object]) -> Object:

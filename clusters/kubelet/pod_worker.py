@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from clusters.api.waiting import side_by_side
 from clusters.kubelet.device_manager import DeviceManager, PreStartError
 from clusters.kubelet.environment import environment_of
 from clusters.kubelet.pod_status import (
@@ -68,13 +69,13 @@ class Surroundings:
 
 
 class PodWorker:
-    """Drives one pod: ``run`` is its life, ``update`` and ``terminate`` bring changes from the API server."""
+    """Drives one pod: ``run`` is its life, ``update`` and ``remove`` bring changes from the API server."""
 
     def __init__(self, pod: Object, writer: PodWriter, around: Surroundings) -> None:
         self.pod = pod
         self.status: Object = pod.get("status") or {}
         self._around = around
-        self._writer = writer
+        self.writer = writer
         self._uid = uid_of(pod)
         self._containers = containers_of(pod)
         self._pod_ip = str(self.status.get("podIP") or around.new_pod_ip())
@@ -82,11 +83,13 @@ class PodWorker:
         # Why a container does not run, if its lives do not show it.
         self._waiting: dict[str, Waiting] = {}
         self._devices: dict[str, Mapping[str, Mapping[str, bool]]] = {}
-        self._rejection: Rejection | None = None
+        self.rejection: Rejection | None = None
+        """Why the pod is not let in: it has ended before it began."""
         self._one_start = asyncio.Lock()
         self._news = asyncio.Event()
         self._stop = asyncio.Event()
-        self._was_terminal = is_terminal(pod)
+        self.was_terminal = is_terminal(pod)
+        """Whether the pod had ended before this worker knew it: it is not admitted again."""
         self.is_removed = False
         if is_being_deleted(pod):
             self._stop.set()
@@ -94,12 +97,7 @@ class PodWorker:
     @property
     def is_active(self) -> bool:
         """Whether the pod still holds devices: it has not ended and the API server still has it."""
-        return not (self._was_terminal or self.is_removed) and phase_of(self._state()) not in ("Succeeded", "Failed")
-
-    @property
-    def is_terminal(self) -> bool:
-        """Whether the pod had ended before this worker knew it: it is not admitted again."""
-        return self._was_terminal
+        return not (self.was_terminal or self.is_removed) and phase_of(self._state()) not in ("Succeeded", "Failed")
 
     def update(self, pod: Object) -> None:
         """Take the object's new state; after changed annotations a container that waits for its plugin tries immediately."""
@@ -117,45 +115,31 @@ class PodWorker:
         self.is_removed = True
         self._stop.set()
 
-    async def stop_writing(self) -> None:
-        """The kubelet stops: nothing is written any more."""
-        await self._writer.stop()
-
-    def reject(self, rejection: Rejection) -> None:
-        """The pod is not let in: it has ended before it began."""
-        self._rejection = rejection
-
     async def run(self) -> None:
         """Live until the pod has ended and is deleted."""
-        rejection = self._rejection
+        rejection = self.rejection
         if rejection is not None:
-            await self._writer.warn(rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
+            await self.writer.warn(rejection.reason, rejection.message.removeprefix("Pod was rejected: "))
             # It may have run before the kubelet's restart; now its containers have no owner.
             self._around.runtime.tell_to_stop(self._uid, _REJECTED_GRACE_SECONDS)
-        elif not (self._was_terminal or self._stop.is_set()):
+        elif not (self.was_terminal or self._stop.is_set()):
             await self._live_until_stopped()
-        if not self._was_terminal:
+        if not self.was_terminal:
             self.publish()
         await self._stop.wait()
         await self._around.runtime.stop_pod(self._uid, grace_seconds(self.pod))
-        if not self._was_terminal:
+        if not self.was_terminal:
             self.publish()
-        await self._writer.flush()
+        await self.writer.flush()
         if not self.is_removed:
-            await self._writer.delete()
+            await self.writer.delete()
         self._around.runtime.forget(self._uid)
 
     async def _live_until_stopped(self) -> None:
-        life = asyncio.create_task(self._live())
-        stop = asyncio.create_task(self._stop.wait())
-        try:
+        async with side_by_side(self._live(), self._stop.wait()) as (life, stop):
             await asyncio.wait({life, stop}, return_when=asyncio.FIRST_COMPLETED)
             if life.done():
                 life.result()
-        finally:
-            life.cancel()
-            stop.cancel()
-            await asyncio.gather(life, stop, return_exceptions=True)
         if self._stop.is_set():
             self.publish()
             await self._around.runtime.stop_pod(self._uid, grace_seconds(self.pod))
@@ -208,7 +192,7 @@ class PodWorker:
         pod = f"{metadata['name']}_{metadata['namespace']}({self._uid})"
         text = f"back-off {seconds:g}s restarting failed container={container.name} pod={pod}"
         self._wait_because(container, Waiting("CrashLoopBackOff", text))
-        await self._writer.warn("BackOff", f"Back-off restarting failed container {container.name} in pod {pod}")
+        await self.writer.warn("BackOff", f"Back-off restarting failed container {container.name} in pod {pod}")
         await asyncio.sleep(seconds)
 
     async def _start(self, container: Container) -> Run:
@@ -223,7 +207,7 @@ class PodWorker:
                     return self._start_now(container)
             except PreStartError as error:
                 self._wait_because(container, Waiting("CreateContainerConfigError", str(error)))
-                await self._writer.warn("Failed", f"Error: {error}")
+                await self.writer.warn("Failed", f"Error: {error}")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await news.wait()
@@ -231,8 +215,7 @@ class PodWorker:
 
     def _start_now(self, container: Container) -> Run:
         self._waiting.pop(container.name, None)
-        from_plugins = self._around.devices.environment(self._uid, container.name)
-        requests = self._around.devices.requests(self._uid, container.name)
+        from_plugins, requests = self._around.devices.given(self._uid, container.name)
         environment = environment_of(self.pod, container, from_plugins)
         run = self._around.runtime.start(self._uid, container, environment, requests)
         self.publish()
@@ -246,10 +229,9 @@ class PodWorker:
         """Have the pod's status written, if it has changed."""
         before = self.status.get("conditions") or ()
         self.status = status_of(self._state(), self._around.clock(), before)
-        self._writer.publish(self.status)
+        self.writer.publish(self.status)
 
     def _state(self) -> PodState:
-        """The values in the pod's status."""
         return PodState(
             containers=tuple(self._container_state(container) for container in self._containers),
             policy=restart_policy(self.pod),
@@ -257,7 +239,7 @@ class PodWorker:
             host_ip=self._around.host_ip,
             pod_ip=self._pod_ip,
             stopping=self._stop.is_set(),
-            rejection=self._rejection,
+            rejection=self.rejection,
         )
 
     def life_of(self, container: str, previous: bool) -> Run:

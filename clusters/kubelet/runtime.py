@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import hashlib
 import itertools
 import shutil
@@ -165,41 +164,20 @@ class Run:
             self._timer = loop.call_later(seconds, self.finish, code)
 
 
-class ProcessTree:
-    """The processes in the kernel's form: a folder like ``/proc`` in which each simulated one has its control group.
-
-    Only ``<pid>/cgroup`` is there, in version 2, named as containerd does it with the systemd driver. Programs that map a
-    pid to its pod get this folder instead of the machine's own ``/proc``, in which simulated pids do not exist.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def add(self, pid: int, uid: str) -> None:
-        """A process of a container of that pod is there."""
-        slice_name = f"kubepods-burstable-pod{uid.replace('-', '_')}.slice"
-        # A container's id is 32 bytes in hexadecimal digits; this one is its pid's alone.
-        container = hashlib.sha256(str(pid).encode()).hexdigest()
-        path = self._folder / str(pid)
-        path.mkdir(parents=True, exist_ok=True)
-        (path / "cgroup").write_text(
-            f"0::/kubepods.slice/kubepods-burstable.slice/{slice_name}/cri-containerd-{container}.scope\n"
-        )
-
-    def remove(self, pid: int) -> None:
-        """It has ended."""
-        shutil.rmtree(self._folder / str(pid), ignore_errors=True)
-
-
 class Runtime:
-    """The containers of one node; ``processes`` shows their processes, and ``probes`` runs probes for real."""
+    """The containers of one node; ``probes`` runs probes for real.
+
+    ``processes`` is a folder like ``/proc`` in which each process has its control group: only ``<pid>/cgroup`` is there, in version
+    2, named as containerd does it with the systemd driver. Programs that map a pid to its pod get this folder instead of the
+    machine's own ``/proc``, in which simulated pids do not exist.
+    """
 
     def __init__(
         self,
         behaviours: Behaviours,
         cards: Cards | RealCards,
         clock: Callable[[], float],
-        processes: ProcessTree,
+        processes: Path,
         probes: Probes,
     ) -> None:
         self._behaviours = behaviours
@@ -257,8 +235,15 @@ class Runtime:
 
     def _show(self, run: Run, uid: str) -> None:
         """It is seen before it holds a card, and until it has let go."""
-        self._processes.add(run.pid, uid)
-        run.at_end(functools.partial(self._processes.remove, run.pid))
+        slice_name = f"kubepods-burstable-pod{uid.replace('-', '_')}.slice"
+        # A container's id is 32 bytes in hexadecimal digits; this one is its pid's alone.
+        container = hashlib.sha256(str(run.pid).encode()).hexdigest()
+        folder = self._processes / str(run.pid)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cgroup").write_text(
+            f"0::/kubepods.slice/kubepods-burstable.slice/{slice_name}/cri-containerd-{container}.scope\n"
+        )
+        run.at_end(lambda: shutil.rmtree(folder, ignore_errors=True))
 
     def runs(self, uid: str, name: str) -> tuple[Run, ...]:
         """The last two lives of a container, the newest last."""

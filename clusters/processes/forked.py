@@ -103,7 +103,6 @@ async def run(
 
 
 async def _read(descriptor: int) -> bytes:
-    """All that is written into a pipe."""
     parts: list[bytes] = []
     while True:
         try:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusters.api.api_client import ApiError, Object
-from clusters.api.node_operations import delete_node
 from clusters.api.resources import EVENTS, NODES
 from clusters.api.waiting import NotReachedError, until
 from clusters.processes.program import Program
@@ -161,7 +160,7 @@ class PluginUnderTest:
 
     async def _remove_node(self) -> None:
         with contextlib.suppress(ApiError):
-            await delete_node(self.api, self.node)
+            await self.api.delete_node(self.node)
 
 
 def _node_info(known: Mapping[str, str]) -> dict[str, Any]:

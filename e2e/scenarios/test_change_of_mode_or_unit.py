@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from clusters.api.node_operations import delete_node
 from clusters.api.resources import EVENTS, NODES
 from clusters.api.waiting import eventually
 from clusters.kubelet.kubelet import Kubelet
@@ -107,7 +106,7 @@ async def site(cluster: Cluster, timings: Timings) -> AsyncIterator[SeparateNode
         stack.callback(state.close)
         kubelet = await make_kubelet(cluster, NODE, folder, Cards(state), timings, stack)
         await kubelet.start()
-        stack.push_async_callback(delete_node, cluster.api, NODE)
+        stack.push_async_callback(cluster.api.delete_node, NODE)
         stack.push_async_callback(kubelet.stop)
         yield SeparateNode(cluster, kubelet, simulated)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TextIO
 from urllib.parse import quote
 
-from gpushare.cli.flags import Flag, boolean
+from gpushare.cli.flags import Flag, boolean, option_of
 from gpushare.errors import GpushareError
 from gpushare.kube import config
 from gpushare.manifests import AnyObject
@@ -54,7 +54,7 @@ class Completion:
 def complete(declared: Sequence[Flag], words: Sequence[str]) -> Completion:
     """The completion of the last word, behind the others; an empty one begins a word."""
     *before, typed = words or [""]
-    by_option = {_option(name): one for one in declared for name in one.names if not one.is_positional}
+    by_option = {option_of(name): one for one in declared for name in one.names if not one.is_positional}
     option, equals, value = typed.partition("=")
     if equals and option in by_option:
         return _value_of(by_option[option], value, prefix=f"{option}=")
@@ -68,18 +68,13 @@ def complete(declared: Sequence[Flag], words: Sequence[str]) -> Completion:
 
 def value_given(declared: Sequence[Flag], words: Sequence[str], name: str) -> str | None:
     """The value that the words give a flag, the last one; None if they give none."""
-    (options,) = [{*map(_option, one.names)} for one in declared if one.name == name]
+    (options,) = [{*map(option_of, one.names)} for one in declared if one.name == name]
     found = None
     for word, after in zip(words, [*words[1:], None], strict=False):
         option, equals, value = word.partition("=")
         if option in options:
             found = value if equals else after
     return found
-
-
-def _option(name: str) -> str:
-    """A flag as it is written: one letter with one dash."""
-    return f"-{name}" if len(name) == 1 else f"--{name}"
 
 
 def _value_of(one: Flag, typed: str, prefix: str = "") -> Completion:
@@ -110,11 +105,7 @@ async def _names(
     if wanted.objects == PODS:
         namespace = value_given(declared, words, "namespace") or config.default_namespace(files, context)
         path = f"/api/v1/{NAMESPACES}/{quote(namespace, safe='')}/{PODS}"
-    client = config.connect(files, context, timeout_seconds=_SECONDS)
     found: list[str] = []
-    try:
-        async with asyncio.timeout(_SECONDS):
-            await client.read_each(path, AnyObject, lambda one: found.append(one.metadata.name))
-    finally:
-        await client.close()
+    async with config.connect(files, context, timeout_seconds=_SECONDS) as client, asyncio.timeout(_SECONDS):
+        await client.read_each(path, AnyObject, lambda one: found.append(one.metadata.name))
     return found

@@ -126,7 +126,7 @@ def parse(
     for one in declared:
         _declare(parser, one, env, is_hidden=one.name in hidden)
     for name in (*_GLOG_SWITCHES, *_GLOG_VALUES):
-        parser.add_argument(_option(name), nargs="?", help=argparse.SUPPRESS)
+        parser.add_argument(option_of(name), nargs="?", help=argparse.SUPPRESS)
     # A switch takes no word if there is a positional one.
     has_positional = any(one.is_positional for one in declared)
     known = dict.fromkeys(("help", "version", *_GLOG_VALUES), False) | dict.fromkeys(_GLOG_SWITCHES, has_positional)
@@ -145,7 +145,7 @@ def _from_go(argv: Sequence[str], known: Mapping[str, bool]) -> list[str]:
         for word in _apart(whole, known):
             name, equals, value = word.lstrip("-").partition("=")
             if word.startswith("-") and name in known:
-                word = _option(name) + (f"={value}" if equals else "=true" if known[name] else "")
+                word = option_of(name) + (f"={value}" if equals else "=true" if known[name] else "")
             found.append(word)
     return found
 
@@ -158,7 +158,8 @@ def _apart(word: str, known: Mapping[str, bool]) -> list[str]:
     return [word]
 
 
-def _option(name: str) -> str:
+def option_of(name: str) -> str:
+    """A flag as it is written: one letter with one dash."""
     return f"--{name}" if len(name) > 1 else f"-{name}"
 
 
@@ -173,7 +174,7 @@ def _declare(parser: argparse.ArgumentParser, one: Flag, env: Mapping[str, str],
         options |= {"action": "append", "default": None} if one.is_list else {}
     if one.read is boolean:
         options |= {"nargs": "?", "const": "true", "metavar": "BOOL"}
-    names = [one.name] if one.is_positional else map(_option, one.names)
+    names = [one.name] if one.is_positional else map(option_of, one.names)
     parser.add_argument(*names, help=argparse.SUPPRESS if is_hidden else shown.replace("%", "%%"), **options)
 
 

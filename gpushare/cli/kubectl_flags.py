@@ -12,7 +12,7 @@ from gpushare.cli.flags import flag, optional, seconds_of
 from gpushare.errors import UsageError
 
 # By the word of a type: its API group, and kubectl's short word for it.
-_TYPES: Final[Mapping[str, tuple[str, str]]] = {
+TYPES: Final[Mapping[str, tuple[str, str]]] = {
     "pod": ("", "po"),
     "node": ("", "no"),
     "deployment": ("apps", "deploy"),
@@ -39,7 +39,7 @@ def type_of(text: str, types: Sequence[str]) -> str:
     """The type, one of these, that kubectl means by the word: singular, plural or short, also with a group. Raises UsageError."""
     word, _, group = text.lower().partition(".")
     for one in types:
-        of_group, short = _TYPES[one]
+        of_group, short = TYPES[one]
         if word in (one, f"{one}s", short) and re.fullmatch(rf"(v\d\w*\.)?({of_group})?", group):
             return one
     raise UsageError(f": {text!r} is none of the types {', '.join(types)}")
@@ -47,13 +47,13 @@ def type_of(text: str, types: Sequence[str]) -> str:
 
 def qualified(kind: str) -> str:
     """The type of a kind as ``-o name`` has it, with its group."""
-    group, _ = _TYPES[kind.lower()]
+    group, _ = TYPES[kind.lower()]
     return f"{kind.lower()}.{group}" if group else kind.lower()
 
 
 def path_of(kind: str, namespace: str) -> str:
     """The API's path of all objects of a type in a namespace."""
-    group, _ = _TYPES[kind]
+    group, _ = TYPES[kind]
     return f"{f'/apis/{group}/v1' if group else '/api/v1'}/namespaces/{quote(namespace, safe='')}/{kind}s"
 
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -89,6 +89,12 @@ class ApiClient:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def request(
         self,

@@ -101,22 +101,6 @@ _BOOKMARK: Final = Decoder(AnyObject)
 _STATUS: Final = Decoder(Status)
 
 
-class _Pause:
-    """A wait that doubles each time until something succeeds."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        self._seconds = _FIRST_PAUSE_SECONDS
-
-    def reset(self) -> None:
-        self._seconds = _FIRST_PAUSE_SECONDS
-
-    async def wait(self) -> None:
-        seconds = self._seconds * self._rng.uniform(0.8, 1.2)
-        self._seconds = min(self._seconds * 2, _LONGEST_PAUSE_SECONDS)
-        await asyncio.sleep(seconds)
-
-
 class Reflector(Generic[T]):
     """Keeps ``handler`` up to date with the collection at ``path``, which it lists ``page`` objects at a time.
 
@@ -154,7 +138,7 @@ class Reflector(Generic[T]):
         self._params = {name: selector for name, selector in selectors.items() if selector}
         # Jitter only: nothing depends on it being hard to guess.
         self._rng = rng or random.Random()  # noqa: S311
-        self._pause = _Pause(self._rng)
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
         self.version = ""
         """The resourceVersion up to which the handler has everything; empty before the first list."""
         self._known: dict[tuple[str, str], ObjectMeta] = {}
@@ -198,12 +182,18 @@ class Reflector(Generic[T]):
                 self._broke = False
                 while True:
                     await self._watch()
-                    await self._pause.wait()
+                    await self._pause()
             except GoneError as error:
                 _LOG.info("listing again path=%s reason=the history is gone error=%s", self._path, error)
             except (ApiError, UnreadableError) as error:
                 _LOG.warning("cannot follow path=%s error=%s; listing again", self._path, error)
-            await self._pause.wait()
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait, each time twice as long until something succeeds."""
+        seconds = self._pause_seconds * self._rng.uniform(0.8, 1.2)
+        self._pause_seconds = min(self._pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
+        await asyncio.sleep(seconds)
 
     async def _list(self) -> None:
         """Page by page: 50,000 pods together, as bytes and as objects, are half a gigabyte."""
@@ -273,7 +263,7 @@ class Reflector(Generic[T]):
         finally:
             # The connection held, though nothing happened; only a server that closes immediately must not be asked in a tight loop.
             if loop.time() - started > _LONGEST_PAUSE_SECONDS:
-                self._pause.reset()
+                self._pause_seconds = _FIRST_PAUSE_SECONDS
 
     async def _compare_history(self) -> None:
         """Ask for the server's version alone. Raises GoneError if it lies before ours, and ApiError."""
@@ -299,7 +289,7 @@ class Reflector(Generic[T]):
                 self.version = self._handle(await decoded(_EVENT, line)) or self.version
                 self._advance(self.version)
                 self.contact.last_answer_at = time.monotonic()
-                self._pause.reset()
+                self._pause_seconds = _FIRST_PAUSE_SECONDS
                 count += 1
                 if count % _EVENTS_A_TURN == 0:
                     await asyncio.sleep(0)

@@ -55,18 +55,15 @@ class Progress:
 
         def taken(item: _T) -> None:
             take(item)
-            self._note()
+            now = self.monotonic()
+            self._next = self._next or now + _PATIENCE
+            self.read += 1
+            if now >= self._next:
+                self._next = now + _PATIENCE
+                self.out.write(f"reading the cluster: {self.read} objects so far\n")
+                self.out.flush()
 
         return taken
-
-    def _note(self) -> None:
-        now = self.monotonic()
-        self._next = self._next or now + _PATIENCE
-        self.read += 1
-        if now >= self._next:
-            self._next = now + _PATIENCE
-            self.out.write(f"reading the cluster: {self.read} objects so far\n")
-            self.out.flush()
 
 
 @dataclass(slots=True)

@@ -14,24 +14,14 @@ from gpushare.cli import answer_forms, flags
 from gpushare.cli.answer_forms import OUTPUTS
 from gpushare.cli.completion import Completion, answer
 from gpushare.cli.flags import duration, flag, flags_of, group, number, optional, switch
-from gpushare.cli.kubectl_flags import ApiFlags, type_of, typed_name
+from gpushare.cli.kubectl_flags import TYPES, ApiFlags, type_of, typed_name
 from gpushare.errors import UsageError
 
 _COMMAND: Final = "kubectl gpushare"
 # The types of objects that are pods, or make some.
-EXPLAINED: Final = (
-    "pod", "deployment", "replicaset", "statefulset", "daemonset", "replicationcontroller", "job", "cronjob",
-)  # fmt: skip
+EXPLAINED: Final = tuple(one for one in TYPES if one != "node")
 # More than any cluster has room for, and few enough to be placed one by one.
 _MOST_REPLICAS: Final = 20_000
-
-
-def _files(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split(",")))
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return (text,) if text else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +70,7 @@ class SimulateArguments:
         "filename",
         "manifest of pods or of what makes them: a file, a folder, - for the standard input; may be given several times",
         "",
-        _files,
+        lambda text: tuple(filter(None, text.split(","))),
         alias="f",
         is_list=True,
     )
@@ -107,16 +97,17 @@ class SimulateArguments:
             raise UsageError(f"which pods? {_COMMAND} simulate -f FILE")
 
 
-def _about(text: str) -> tuple[tuple[str, str], ...]:
-    return (typed_name(text, ("node", *EXPLAINED)),) if text else ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsArguments:
     """``kubectl gpushare events``."""
 
     names: tuple[tuple[str, str], ...] = flag(
-        "name", "only events about these objects, as NAME or TYPE/NAME", "", _about, is_positional=True, is_list=True
+        "name",
+        "only events about these objects, as NAME or TYPE/NAME",
+        "",
+        lambda text: (typed_name(text, ("node", *EXPLAINED)),) if text else (),
+        is_positional=True,
+        is_list=True,
     )
     """Type and name; the type is "" for a name alone."""
     all_namespaces: bool = switch("all-namespaces", "events of all namespaces, and of nodes", alias="A")
@@ -139,7 +130,7 @@ class TopArguments:
         "things",
         "nodes or pods, and the names of some; or TYPE/NAME",
         "",
-        _words,
+        lambda text: (text,) if text else (),
         is_positional=True,
         is_list=True,
         shown="pods",

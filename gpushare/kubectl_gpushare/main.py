@@ -72,14 +72,11 @@ async def _answer(
     """Raises GpushareError and OSError."""
     api = asked.view.api
     files = api.kubeconfig or environment.get("KUBECONFIG")
-    client = config.connect(files, api.context, timeout_seconds=api.request_timeout)
-    try:
+    async with config.connect(files, api.context, timeout_seconds=api.request_timeout) as client:
         namespace = asked.view.namespace or config.default_namespace(files, api.context)
         reading = Reading(client, namespace, given, progress, time.time())  # noqa: TID251  # a main
         answer: dict[str, Any] = await _FORMS[type(asked)][0](asked, reading)
         return answer
-    finally:
-        await client.close()
 
 
 def _text(asked: Arguments, answer: dict[str, Any]) -> str:

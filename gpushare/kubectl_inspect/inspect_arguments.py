@@ -20,10 +20,6 @@ from gpushare.kubectl_inspect.core.report_text import FIELDS, field_of
 _COMMAND: Final = "kubectl inspect gpushare"
 
 
-def _nodes(text: str) -> tuple[str, ...]:
-    return (typed_name(text, ("node",))[1],) if text else ()
-
-
 def _field(text: str) -> str:
     if (field := field_of(text)) is None:
         raise UsageError(f", no field of a node; there are {', '.join(FIELDS)}")
@@ -38,7 +34,7 @@ class Arguments:
         "node",
         "only these nodes, as NAME or node/NAME (default: all nodes that have shared cards)",
         "",
-        _nodes,
+        lambda text: (typed_name(text, ("node",))[1],) if text else (),
         is_positional=True,
         is_list=True,
     )

@@ -36,13 +36,10 @@ async def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err
     out, err = map(answer_forms.on_terminal, (out, err))
     api = asked.api
     files = api.kubeconfig or environment.get("KUBECONFIG")
-    client = config.connect(files, api.context, timeout_seconds=api.request_timeout)
-    try:
+    async with config.connect(files, api.context, timeout_seconds=api.request_timeout) as client:
         if asked.watch:
             await follow(asked, client, partial(_show, asked, out, err))
         lists = await read_lists(asked, client)
-    finally:
-        await client.close()
     reports, problems = report(lists.nodes, lists.pods, lists.unreadable)
     found: list[str] | None = None
     if asked.check:

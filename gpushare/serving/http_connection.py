@@ -388,7 +388,6 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _head(answer: Answer, is_kept: bool) -> bytes:
-    """The lines before its body."""
     return b"".join(
         (
             _STATUS_LINES[answer.status],

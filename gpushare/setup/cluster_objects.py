@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from gpushare.foreign import decode_json
@@ -33,30 +31,18 @@ class Survey(NamedTuple):
 
 async def look(kubeconfig: str, context: str | None) -> list[Fault]:
     """The faults of the cluster. Raises GpushareError."""
-    async with _client(kubeconfig, context) as client:
+    async with config.connect(kubeconfig, context) as client:
         bypassing = list[Pod]()
-
-        def take(pod: Pod) -> None:
-            if bypasses_extender(pod):
-                bypassing.append(pod)
-
-        await client.read_each("/api/v1/pods", Pod, take)
+        await client.read_each(
+            "/api/v1/pods", Pod, lambda pod: bypassing.append(pod) if bypasses_extender(pod) else None
+        )
         return [*cluster_faults(*await objects_of(client), await client.list_nodes()), *scheduler_faults(bypassing)]
 
 
 async def survey(kubeconfig: str | None, context: str | None) -> Survey:
     """All that decides a migration; without a kubeconfig of the cluster that kubectl would ask. Raises GpushareError."""
-    async with _client(kubeconfig, context) as client:
+    async with config.connect(kubeconfig, context) as client:
         return Survey(*await objects_of(client), await client.list_nodes(), await client.list_pods())
-
-
-@asynccontextmanager
-async def _client(kubeconfig: str | None, context: str | None) -> AsyncIterator[ApiClient]:
-    client = config.connect(kubeconfig, context)
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 async def objects_of(client: ApiClient) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:

@@ -150,7 +150,8 @@ class NodeFiles:
         try:
             for depth, name in enumerate(names, 1):
                 if make:
-                    _make(name, held)
+                    with suppress(FileExistsError):
+                        os.mkdir(name, 0o755, dir_fd=held)
                 try:
                     _refuse_planted("/" + "/".join(names[:depth]), os.stat(name, dir_fd=held, follow_symlinks=False))
                 except FileNotFoundError:
@@ -170,11 +171,6 @@ class NodeFiles:
         beside = parent if parent == sites.MANIFESTS else path
         with self.folder(beside) as folder:
             yield None if folder is None else folder / f".{name}.gpushare-setup"
-
-
-def _make(name: str, folder: int) -> None:
-    with suppress(FileExistsError):
-        os.mkdir(name, 0o755, dir_fd=folder)
 
 
 def _refuse_planted(path: str, status: os.stat_result) -> None:

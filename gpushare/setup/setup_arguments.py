@@ -62,10 +62,6 @@ def _originals_unit(text: str) -> MemoryUnit:
     return MemoryUnit.parse(text)
 
 
-def _absolute(text: str) -> str:
-    return str(Path(text).absolute()) if text else ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
     """Flags, and what to do."""
@@ -96,7 +92,10 @@ class Arguments:
     certificate: str = flag("extender-cert-file", "certificate by which kube-scheduler is known to the extender")
     key: str = flag("extender-key-file", "its key")
     rke_cluster: str = flag(
-        "rke-cluster", "RKE's cluster.yml, below --root; it is read, and never written", "", _absolute
+        "rke-cluster",
+        "RKE's cluster.yml, below --root; it is read, and never written",
+        "",
+        lambda text: str(Path(text).absolute()) if text else "",
     )
     replace: bool = switch("replace", "replace a file of kube-scheduler that was edited, or that is another's")
     timeout: float = flag(

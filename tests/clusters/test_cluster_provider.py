@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from clusters.provider import ClusterError, NodeSpec, load_nodes
 from clusters.providers import Choices, make_cluster
-from clusters.targets import FOLDER, load_target
+from clusters.targets import load_target
 
 SIMULATED = Path(__file__).parents[2] / "clusters" / "simulated"
 
@@ -55,13 +54,6 @@ def test_a_bad_nodes_file_is_refused_with_its_reason(tmp_path: Path, text: str |
         (tmp_path / "n.yaml").write_text(text)
     with pytest.raises(ClusterError, match=rf"n\.yaml: .*{reason}"):
         load_nodes(tmp_path / "n.yaml")
-
-
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
-def test_shipped_targets_can_be_read_by_name_and_by_path(path: Path) -> None:
-    """Data from the first day."""
-    brought = dict.fromkeys(re.findall(r"\$\{(\w+)\}", path.read_text()), "/bin/true")
-    assert load_target(path.stem, brought) == load_target(str(path), brought)
 
 
 def test_an_unknown_placeholder_is_an_error() -> None:

@@ -25,8 +25,9 @@ BROUGHT = {
 
 @pytest.mark.parametrize("name", sorted(file.stem for file in FOLDER.glob("*.yaml")))
 def test_shipped_targets_have_their_manifests(name: str) -> None:
-    """Each target of the repository names itself and manifests that exist."""
+    """Each target of the repository is read by name and by path, and names itself and manifests that exist."""
     target = load_target(name, BROUGHT)
+    assert load_target(str(FOLDER / f"{name}.yaml"), BROUGHT) == target
     assert target.name == name
     assert bool(target.role_manifests()) == bool(target.roles)
     assert bool(target.policy_manifests()) == bool(target.policies)

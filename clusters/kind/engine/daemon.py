@@ -96,12 +96,9 @@ def _wait(process: subprocess.Popen[bytes], place: Place, environment: Mapping[s
         ended = process.poll() is not None
         if ended or time.monotonic() > deadline:
             how = f"ended with {process.returncode}" if ended else f"did not answer in {_START_SECONDS:.0f} s"
-            raise ClusterError(f"dockerd {how}; the end of {place.log}:\n{_tail(place.log)}")
+            tail = "\n".join(place.log.read_text(errors="replace").splitlines()[-_TAIL:])
+            raise ClusterError(f"dockerd {how}; the end of {place.log}:\n{tail}")
         time.sleep(_LOOK_SECONDS)
-
-
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-_TAIL:])
 
 
 def _options(place: Place, host: Host, subnet: ipaddress.IPv4Network, environment: Mapping[str, str]) -> list[str]:

@@ -13,7 +13,7 @@ from clusters.kind.engine import daemon, egress, host, leftovers, network
 from clusters.kind.engine.docker_client import docker, program, server_version, with_system_path
 from clusters.kind.engine.kind_program import ensure_kind, known_kind
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NETWORK, NODES_BRIDGE, Place, place_of
-from clusters.kind.engine.uses import Uses, named, others, own_runs
+from clusters.kind.engine.uses import Uses, named, others
 from clusters.processes.progress import Progress
 from clusters.processes.running_clusters import CHECKOUT
 from clusters.provider import ClusterError
@@ -113,7 +113,8 @@ def down(
     uses = Uses(place.uses)
     with uses.locked():
         all_uses = uses.all()
-        own = own_runs(all_uses, checkout)
+        # Its own runs must end before.
+        own = [use for use in all_uses if use.pid and use.checkout == checkout]
         if own and not force:
             raise ClusterError(f"it is in use by {named(own)}: end that run first, or use `{_FORCE}`")
         uses.forget(checkout)

@@ -89,11 +89,6 @@ class Uses:
         return self._folder / f"{hashlib.sha256(os.fsencode(checkout)).hexdigest()[:16]}{_CHECKOUT}"
 
 
-def own_runs(uses: Sequence[Use], checkout: str) -> list[Use]:
-    """The runs of this checkout, which must end before its ``down``."""
-    return [use for use in uses if use.pid and use.checkout == checkout]
-
-
 def others(uses: Sequence[Use], checkout: str) -> list[Use]:
     """The uses of other checkouts; a checkout with a run is named once, by its run."""
     running = {use.checkout for use in uses if use.pid}

@@ -35,12 +35,15 @@ def main() -> int:
 
 
 def adapted(source: str, package: str) -> str:
-    """The generated text with absolute imports and with a descriptor pool of its own.
+    """The generated text with absolute imports, a descriptor pool of its own and no class of the experimental API.
 
     The pool that all modules share takes each message name once; a program under test may bring stubs of the same API
     into one process.
     """
     source = re.sub(r"^import (\w+_pb2) as", rf"from {package} import \1 as", source, flags=re.MULTILINE)
+    source = re.sub(
+        r"\n\n\n # This class is part of an EXPERIMENTAL API\..*?(?=\n\n\n|\n\Z)", "", source, flags=re.DOTALL
+    )
     return source.replace("_descriptor_pool.Default()", "_descriptor_pool.DescriptorPool()")
 
 

@@ -65,7 +65,12 @@ def _pod_facts(answer: dict[str, Any]) -> list[tuple[str, object]]:
     found = [("Pod", f"{pod['namespace']}/{pod['name']}"), ("State", _state(answer)), ("Asks for", _request(answer))]
     if "node" in answer:
         return [*found, *_bound_facts(answer)]
-    return [*found, ("Scheduler", _scheduler(answer)), ("Not judged", ", ".join(answer.get("notJudged", ())))]
+    said = map(answer.get("scheduler", {}).get, ("reason", "message"))
+    return [
+        *found,
+        ("Scheduler", ": ".join(filter(None, said))),
+        ("Not judged", ", ".join(answer.get("notJudged", ()))),
+    ]
 
 
 def _owner_facts(answer: dict[str, Any], wide: bool) -> list[tuple[str, object]]:
@@ -84,7 +89,6 @@ def _owner_facts(answer: dict[str, Any], wide: bool) -> list[tuple[str, object]]
 
 
 def _state(answer: dict[str, Any]) -> str:
-    """The state of the pod."""
     if "node" in answer:
         cards = [card["id"] for card in answer.get("cards", ()) if card["held"]]
         if not cards and not answer.get("request", {"units": 1})["units"]:
@@ -113,11 +117,6 @@ def _request(answer: dict[str, Any]) -> str:
 
 def _flat(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _scheduler(answer: dict[str, Any]) -> str:
-    known = answer.get("scheduler", {})
-    return ": ".join(filter(None, map(known.get, ("reason", "message"))))
 
 
 def _bound_facts(answer: dict[str, Any]) -> list[tuple[str, object]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpushare import wire
@@ -14,7 +14,6 @@ from gpushare.foreign import Decoder
 from gpushare.kubectl_gpushare.core.node_rules import (
     Amounts,
     CountedPod,
-    Shortage,
     allocatable_of,
     amounts_of,
     counted_pod,
@@ -24,7 +23,7 @@ from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, Scheduled
 from gpushare.manifests import ConfigMap, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Shares
 from gpushare.model.node import Booking, capacity, parse_unhealthy
-from gpushare.model.placement import Question, Snapshot, question
+from gpushare.model.placement import Question, question
 from gpushare.model.pod import Request, cpu_request, pod_request, request_of
 
 _ENDED = ("Succeeded", "Failed")
@@ -120,13 +119,9 @@ class ClusterState:
             indices, _ = parse_unhealthy((config_map.data or {}).get("gpus", ""))
             self.book.set_unhealthy(name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX), indices)
 
-    def snapshot(self) -> Snapshot:
-        """The nodes with their cards and pods."""
-        return self.book.snapshot()
-
     def question_of(self, subject: Subject) -> Question:
         """The extender's question about a pod. Raises InvalidQuantityError and InvalidWishError."""
-        return question(request_of(subject.pod), self.snapshot(), self.policy, cpu_request(subject.pod))
+        return question(request_of(subject.pod), self.book.snapshot(), self.policy, cpu_request(subject.pod))
 
     def free_on(self, name: str) -> Mapping[str, int]:
         """The amounts that kube-scheduler has left of each resource of a node, in thousandths."""
@@ -137,9 +132,9 @@ class ClusterState:
         """Does the node's kubelet offer any of a resource?"""
         return bool(self._allocatable[name].get(resource))
 
-    def shortage_on(self, name: str, resource: str, wanted: Amounts) -> Shortage:
-        """Why the node has too little of a resource of ours in kube-scheduler's sum."""
-        info, pods = self.snapshot().nodes[name], self._counted.get(name, ())
+    def shortage_on(self, name: str, resource: str, wanted: Amounts) -> tuple[str, Sequence[CountedPod]]:
+        """As ``shortage``, of a node by its name."""
+        info, pods = self.book.snapshot().nodes[name], self._counted.get(name, ())
         whole = capacity(self.nodes[name], resource)
         return shortage(info, whole, resource, wanted, self._allocatable[name], self.free_on(name), pods)
 

@@ -116,7 +116,12 @@ def diagnosis(
         *(fault for node in nodes for fault in _of_node(node, installed, seen, now)),
         *_waiting(seen.waiting, nodes, now),
         *_overusers(nodes),
-        *(_finding(text) for text in findings if not _is_named(text, unhealthy)),
+        # The condition of a node names its unhealthy cards already.
+        *(
+            _finding(one)
+            for one in findings
+            if (card := _UNHEALTHY_CARD.match(one)) is None or card[1] not in unhealthy
+        ),
     ]
     return {
         "apiVersion": API_VERSION,
@@ -143,17 +148,13 @@ def not_asked(binder: Mapping[str, str], namespace: str, name: str) -> Fault | N
 def _of_objects(installed: Installation, nodes: Sequence[ReportedNode], now: float) -> Iterator[Fault]:
     """Without any object, device plugins that write their conditions show that the programs run nevertheless."""
     objects = installed.extender, installed.plugin
-    if objects == (None, None) and any(_is_alive(node, now) for node in nodes):
+    conditions = filter(None, map(healthy_condition, nodes))
+    if objects == (None, None) and not all(_is_stale(one, now) for one in conditions):
         return
     yield from cluster_faults(*objects, nodes)
     if installed.backends == 0 and ((installed.extender or {}).get("status") or {}).get("readyReplicas"):
         what = f"service {EXTENDER} has no pod behind it that is ready: kube-scheduler cannot reach the extender"
         yield Fault(what, f"kubectl -n {NAMESPACE} describe service/{EXTENDER}")
-
-
-def _is_alive(node: ReportedNode, now: float) -> bool:
-    condition = healthy_condition(node)
-    return condition is not None and not _is_stale(condition, now)
 
 
 def _is_stale(condition: NodeCondition, now: float) -> bool:
@@ -261,12 +262,6 @@ def _overusers(nodes: Iterable[Node]) -> Iterator[Fault]:
                 f"node {node.metadata.name}: {counted(len(found), 'pod')} {use} booked",
                 "kubectl gpushare top pods -A",
             )
-
-
-def _is_named(text: str, unhealthy: Collection[str]) -> bool:
-    """Is it about an unhealthy card of one of these nodes, whose condition names it already?"""
-    card = _UNHEALTHY_CARD.match(text)
-    return card is not None and card[1] in unhealthy
 
 
 def _finding(text: str) -> Fault:

@@ -72,7 +72,10 @@ def explain_pod(
         "kind": KIND,
         "pod": {"namespace": subject.metadata.namespace, "name": name, "uid": uid},
         "hidden": list(state.hidden),
-        "events": [_event(one) for one in _of_interest(events)],
+        "events": [
+            {"when": one.when, "reason": one.reason, "message": one.message or "", "count": one.times}
+            for one in _of_interest(events)
+        ],
     }
     if is_finished(subject.pod):
         status = subject.pod.status
@@ -169,10 +172,6 @@ def _is_ours(event: Event) -> bool:
     return (event.reason or "").startswith(_OUR_EVENTS)
 
 
-def _event(event: Event) -> dict[str, Any]:
-    return {"when": event.when, "reason": event.reason, "message": event.message or "", "count": event.times}
-
-
 def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
     causes, verdicts = causes_of_waiting(subject, verdicts_on(subject, asked, state), state, events)
     if not verdicts and state.nodes:
@@ -201,10 +200,10 @@ def nodes_of(
     """The nodes with their cards, and how many are left out; those that take the pod come first, then those with most room."""
     if not asked.request.units:
         return [], 0
-    known, of_node = state.snapshot().nodes, {one.name: one for one in verdicts}
+    known, of_node = state.book.snapshot().nodes, {one.name: one for one in verdicts}
     rules = {name: one.rule for name, one in of_node.items()}
     names = sorted(rules, key=lambda name: (bool(rules[name]), -known[name].largest_free, name))[: cards.MOST_NODES]
-    described = cards.explain(asked, state.snapshot(), {}, names, priority)["nodes"]
+    described = cards.explain(asked, state.book.snapshot(), {}, names, priority)["nodes"]
     found = [_with_verdict(one, of_node[one["name"]]) for one in described]
     return sorted(found, key=lambda one: bool(one["rule"])), len(rules) - len(names)
 
@@ -241,7 +240,7 @@ def _bound(
     }
     if not asked.request.units and not asked.request.names_slots:
         answer["causes"] = [_cause(Cause(SLOT_MISSING), subject.metadata.namespace)]
-    info, confirmed = state.snapshot().nodes.get(name), state.book.confirmed(pod.metadata.uid)
+    info, confirmed = state.book.snapshot().nodes.get(name), state.book.confirmed(pod.metadata.uid)
     if info is None or confirmed is None:
         return answer | {"cards": []}
     return answer | _on_cards(confirmed[1], info, asked)

@@ -196,7 +196,6 @@ def _pod(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_containers(value: Any) -> bool:
-    """Is a pod's spec in here?"""
     if isinstance(value, list):
         return any(map(_has_containers, value))
     if not isinstance(value, dict):

@@ -19,7 +19,6 @@ from gpushare.kubectl_gpushare.core.scheduler_objects import (
     RulesOfPod,
     ScheduledNode,
     Taint,
-    Toleration,
 )
 from gpushare.kubectl_gpushare.core.waiting_kinds import STATE_TAINT
 from gpushare.manifests import NodeCondition, Pod, Resources
@@ -150,16 +149,12 @@ def _in_order(name: str) -> tuple[int, str]:
 
 
 def _tolerates(rules: RulesOfPod, taint: Taint) -> bool:
-    return any(_covers(one, taint) for one in rules.tolerations or ())
-
-
-def _covers(toleration: Toleration, taint: Taint) -> bool:
-    """An empty effect or key is every one."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    return toleration.operator == "Exists" or (toleration.value or "") == (taint.value or "")
+    """An empty effect or key of a toleration is every one."""
+    return any(
+        (one.effect or taint.effect, one.key or taint.key) == (taint.effect, taint.key)
+        and (one.operator == "Exists" or (one.value or "") == (taint.value or ""))
+        for one in rules.tolerations or ()
+    )
 
 
 def _accepts(rules: RulesOfPod, node: ScheduledNode) -> bool:
@@ -206,14 +201,6 @@ def counted_pod(pod: Pod) -> CountedPod | None:
     )
 
 
-class Shortage(NamedTuple):
-    """A resource of ours that the node has too little of in sum. ``ends`` are the pods whose end makes room, none if none does."""
-
-    resource: str
-    text: str
-    ends: Sequence[CountedPod]
-
-
 def shortage(
     info: NodeInfo,
     whole: int,
@@ -222,8 +209,8 @@ def shortage(
     allocatable: Amounts,
     free: Mapping[str, int],
     pods: Sequence[CountedPod],
-) -> Shortage:
-    """The numbers of a node's sum, with the pods that have none of its healthy cards.
+) -> tuple[str, Sequence[CountedPod]]:
+    """Why the node has too little of a resource of ours in sum, and the pods whose end makes room, none if none does.
 
     Amounts are in thousandths; ``whole`` is the capacity in units.
     """
@@ -243,7 +230,7 @@ def shortage(
     if named := ", ".join(f"{one.namespace}/{one.name} ({one.units(resource)})" for one in ends[:_MOST_NAMED]):
         more = f", and {len(ends) - _MOST_NAMED} more" if len(ends) > _MOST_NAMED else ""
         text += f"; the end of {named}{more} makes room"
-    return Shortage(resource, text, ends)
+    return text, ends
 
 
 def _ends(holders: Sequence[CountedPod], resource: str, missing: int, placed: set[str]) -> Sequence[CountedPod]:

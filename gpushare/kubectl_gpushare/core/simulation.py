@@ -138,7 +138,7 @@ def _place(subject: Subject, nodes: dict[str, None], state: ClusterState) -> tup
 
 def _chosen(asked: Question, nodes: dict[str, None], state: ClusterState) -> tuple[str, Shares] | None:
     """Node and cards that the extender likes best."""
-    snapshot, answers = state.snapshot(), state.book.answers
+    snapshot, answers = state.book.snapshot(), state.book.answers
     fitting = filter_nodes(asked, nodes, snapshot, answers.reasons(asked.request)).fitting
     if not fitting:
         return None
@@ -152,7 +152,7 @@ def _chosen(asked: Question, nodes: dict[str, None], state: ClusterState) -> tup
 def _fits(subject: Subject, asked: Question, state: ClusterState, one_on: Collection[str] | None) -> Counter[_Kind]:
     """How many such pods fit until the cluster is full, by the model of their card; or one on each of some nodes."""
     found: Counter[_Kind] = Counter()
-    wanted, infos = amounts_of(subject.pod), state.snapshot().nodes
+    wanted, infos = amounts_of(subject.pod), state.book.snapshot().nodes
     nodes = _open(subject, state)
     if asked.request.wishes.group and not asked.group_cards:
         # All pods follow the first.
@@ -209,7 +209,7 @@ def _models(subject: Subject, asked: Question, state: ClusterState, fits: Counte
     others = {name: amount for name, amount in amounts_of(subject.pod).items() if name != wire.RESOURCE_MEMORY}
     cards: Counter[_Kind] = Counter()
     largest: defaultdict[_Kind, int] = defaultdict(int)
-    for name, info in state.snapshot().nodes.items():
+    for name, info in state.book.snapshot().nodes.items():
         if rule_against(state.nodes[name], subject.rules) or not info.devices:
             continue
         free = state.free_on(name)

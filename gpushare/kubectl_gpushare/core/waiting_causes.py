@@ -91,7 +91,7 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
     wanted = node_rules.amounts_of(subject.pod)
     beside_cards = {name: amount for name, amount in wanted.items() if name not in _OF_CARDS}
     found: list[NodeVerdict] = []
-    for name, info in state.snapshot().nodes.items():
+    for name, info in state.book.snapshot().nodes.items():
         node = state.nodes[name]
         unoffered = is_unoffered(node)
         if not info.devices and not info.refusal and not unoffered:
@@ -131,7 +131,7 @@ def _of_sum(
 ) -> NodeVerdict:
     """``short`` is what kube-scheduler's sum of the node has too little of, in its words."""
     found: dict[tuple[str, str], None] = {}
-    ends: list[tuple[CountedPod, ...]] = []
+    ends: list[Sequence[CountedPod]] = []
     for part in short.split(", "):
         resource = part.removeprefix(node_rules.SHORT)
         if resource not in OURS:
@@ -143,9 +143,9 @@ def _of_sum(
         elif not state.offers(info.name, resource):
             found[kinds.RESOURCES, part] = None
         else:
-            lack = state.shortage_on(info.name, resource, wanted)
-            found[kinds.IN_SUM, lack.text] = None
-            ends.append(tuple(lack.ends))
+            text, ending = state.shortage_on(info.name, resource, wanted)
+            found[kinds.IN_SUM, text] = None
+            ends.append(ending)
     together = {one.uid: one for each in ends for one in each} if all(ends) else {}
     return NodeVerdict(info.name, short, tuple(found), tuple(together.values()))
 

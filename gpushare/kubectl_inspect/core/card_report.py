@@ -172,7 +172,9 @@ def _report(node: Node, bookings: Sequence[Booking], *, is_closed: bool) -> Node
     info = lay_out(node.metadata.name, devices, bookings, refusal, overuse, offered)
     whole = 0 if published else capacity(node, wire.RESOURCE_MEMORY)
     unhealthy = {card.index: card for card in published.cards if not card.healthy} if published else {}
-    return NodeReport(node.metadata.name, _address(node), total, unit, info, published is not None, unhealthy, whole)
+    addresses = (node.status.addresses if node.status else None) or ()
+    address = next((one.address for one in addresses if one.type == "InternalIP"), "unknown")
+    return NodeReport(node.metadata.name, address, total, unit, info, published is not None, unhealthy, whole)
 
 
 def _in_one_unit(reports: Sequence[NodeReport]) -> tuple[NodeReport, ...]:
@@ -212,11 +214,6 @@ def _with_allocatable(node: Node) -> Node:
     if node.status is None:
         return node
     return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, capacity=node.status.allocatable))
-
-
-def _address(node: Node) -> str:
-    addresses = (node.status.addresses if node.status else None) or ()
-    return next((one.address for one in addresses if one.type == "InternalIP"), "unknown")
 
 
 def findings(

@@ -113,9 +113,11 @@ def summary(nodes: Sequence[NodeReport], *, headers: bool = True) -> str:
     rows = [_row([*_summary_cells(node, cards, pending), f"{node.used}/{node.total}"], ended=False) for node in nodes]
     if not headers:
         return align(rows)
+    # That of the first node that has cards: the original knows one unit for the whole cluster.
+    unit = next((node.unit for node in nodes if node.unit), "")
     return align(
         [
-            _row([*header, f"GPU Memory({_unit(nodes)})"], ended=False),
+            _row([*header, f"GPU Memory({unit})"], ended=False),
             *rows,
             "-" * (len(rows[0]) + len("\n") + _DASHES_OF_SUMMARY if rows else 0),
             "Allocated/Total GPU Memory In Cluster:",
@@ -141,7 +143,9 @@ def _lines_of_details(nodes: Sequence[NodeReport]) -> Iterator[str]:
         if not dashes:
             dashes = sum(len(row) + len("\n") for row in rows) + _DASHES_OF_DETAILS
         yield from ("", f"NAME:\t{node.name}", f"IPADDRESS:\t{printable(node.address)}", "")
-        yield from (_details_header(node), *rows)
+        cards = [f"GPU{device.index}(Allocated)" for device in node.info.devices]
+        yield _row(["NAME", "NAMESPACE", *cards, *(["Pending(Allocated)"] if node.info.unplaced else [])])
+        yield from rows
         yield _row(["Allocated :", f"{node.used} ({_percent(node.used, node.total)})"])
         yield _row(["Total :", f"{node.total} "])
         yield "-" * dashes
@@ -173,11 +177,6 @@ def _summary_cells(node: NodeReport, cards: Sequence[int], pending: bool) -> lis
     return cells
 
 
-def _details_header(node: NodeReport) -> str:
-    cards = [f"GPU{device.index}(Allocated)" for device in node.info.devices]
-    return _row(["NAME", "NAMESPACE", *cards, *(["Pending(Allocated)"] if node.info.unplaced else [])])
-
-
 def _pod_rows(node: NodeReport) -> list[str]:
     rows = []
     for booking in node.info.bookings:
@@ -185,11 +184,6 @@ def _pod_rows(node: NodeReport) -> list[str]:
         pending = [max(booking.units - sum(units), 0)] if node.info.unplaced else []
         rows.append(_row([booking.name, booking.namespace, *map(str, [*units, *pending])]))
     return rows
-
-
-def _unit(nodes: Sequence[NodeReport]) -> str:
-    """The unit of the first node that has cards; the original knows one unit for the whole cluster."""
-    return next((node.unit for node in nodes if node.unit), "")
 
 
 def _share_of_cluster(nodes: Sequence[NodeReport]) -> str:

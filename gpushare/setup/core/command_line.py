@@ -64,11 +64,6 @@ def base_name(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def without_redirections(text: str) -> list[str]:
-    """The words of a shell's command, up to the first that is none of the program's. Raises ValueError."""
-    return next(_commands(text), [])
-
-
 def _script(words: Sequence[str]) -> str:
     """The word behind ``-c``, ``-ec`` and the like."""
     at = next((at for at, word in enumerate(words) if re.fullmatch(r"-\w*c\w*", word)), len(words))
@@ -230,7 +225,7 @@ def _openrc(files: Mapping[str, str], path: str) -> Service:
     for one in ("/etc/environment", _OPENRC_ENVIRONMENT[1], path.replace(SCRIPTS, "/etc/conf.d"), path):
         known |= _assignments(files.get(one, "").replace("\\\n", " "))
     try:
-        words = without_redirections(f"{known.get('command', '')} {known.get('command_args', '')}")
+        words = next(_commands(f"{known.get('command', '')} {known.get('command_args', '')}"), [])
     except ValueError as error:
         raise SetupRefusedError(f"{path}: command_args cannot be read: {error}", "close the quotes there") from error
     return Service(base_name(path), path, expanded(words, known), known)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gpushare import wire
 from gpushare.manifests import Node, Pod
+from gpushare.model.node import capacity
 from gpushare.model.pod import is_finished, names_card_resources
 from gpushare.setup.core.faults import Fault
 
@@ -36,7 +37,7 @@ def cluster_faults(
                 "kubectl get nodes -L gpushare  # then, for each NODE that has cards: kubectl label node NODE gpushare=true",
             )
         )
-    if not found and not any(_has_memory(node) for node in nodes):
+    if not found and not any(capacity(node, wire.RESOURCE_MEMORY) for node in nodes):
         found.append(Fault(f"no node has {wire.RESOURCE_MEMORY}", f"kubectl -n {NAMESPACE} logs daemonset/{PLUGIN}"))
     return found
 
@@ -75,8 +76,3 @@ def _not_ready(
 
 def _number(found: Mapping[str, Any], part: str, key: str) -> int:
     return int((found.get(part) or {}).get(key) or 0)
-
-
-def _has_memory(node: Node) -> bool:
-    capacity = (node.status.capacity if node.status is not None else None) or {}
-    return capacity.get(wire.RESOURCE_MEMORY, "0") not in ("0", 0)

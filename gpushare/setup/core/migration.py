@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from gpushare import wire
+from gpushare.cli.answer_forms import counted
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node, Pod
 from gpushare.model.allocation import Allocation, read_allocation
@@ -195,7 +196,7 @@ def picture(fleet: Sequence[FleetNode], extender: bool | None) -> Iterator[str]:
     of = {True: "gpushare's", False: "the original's", None: f"no deployment {EXTENDER} in {NAMESPACE}"}
     yield f"extender: {of[extender]}"
     for node in fleet:
-        yield f"node {node.name}: {node.plugin}{_cards(node)}, {_amount(len(node.holders), 'pod')}"
+        yield f"node {node.name}: {node.plugin}{_cards(node)}, {counted(len(node.holders), 'pod')}"
         for pod in node.holders:
             binder = "gpushare's extender" if pod.is_ours else "the original's extender"
             where = " and ".join(f"card {index}: {units}" for index, units in pod.shares) or f"no card: {pod.units}"
@@ -224,7 +225,7 @@ def faults_of(fleet: Sequence[FleetNode], extender: bool | None, course: Course)
 
 def _unserved(node: FleetNode, course: Course) -> Iterator[Fault]:
     if node.plugin is Plugin.NONE:
-        held = f", and {_amount(len(node.holders), 'pod')} of it hold some" if node.holders else ""
+        held = f", and {counted(len(node.holders), 'pod')} of it hold some" if node.holders else ""
         yield Fault(
             f"node {node.name} offers no card memory{held}",
             f"run {course.command} again in a moment, then read the log of its plugin: "
@@ -257,7 +258,7 @@ def _units(node: FleetNode, course: Course) -> Iterator[Fault]:
         or_keep = f", or give the plugin to come, and {course.command}, the unit {unit} (GiB or MiB)" if unit else ""
         yield Fault(
             f"node {node.name} counts in {unit or 'an unknown unit'}, the plugin to come in {course.unit}, and "
-            f"{_amount(len(node.holders), 'pod')} of it hold memory",
+            f"{counted(len(node.holders), 'pod')} of it hold memory",
             f"drain the node first{or_keep}",
         )
     for pod in node.holders:
@@ -307,7 +308,6 @@ def _not_for_the_original(node: FleetNode) -> Iterator[Fault]:
 
 
 def _on(pods: Iterable[Holder], index: int) -> str:
-    """The pods of a card."""
     return ", ".join(f"{pod.name} {units}" for pod in pods for card, units in pod.shares if card == index)
 
 
@@ -329,7 +329,3 @@ def steps(fleet: Sequence[FleetNode], extender: bool | None, plugin: bool | None
         yield f"{course.command}    # the node has changed, and nothing is in the way"
     if course.is_back:
         yield f"kubectl apply -k FOLDER    # {_PAGE}: the original's extender, after the last plugin"
-
-
-def _amount(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -89,15 +89,12 @@ def removal(files: Mapping[str, str], wish: Wish) -> tuple[ControlPlaneNode, lis
 def _extender_taken_out(files: Mapping[str, str], site: ControlPlaneNode) -> list[Change]:
     """A person's own file stays, without gpushare's extender."""
     changes = []
-    for path, entries in ((site.file, _extender(files, site)), (site.document, _marks(site))):
+    extender = extender_entry(load(files.get(site.file, ""), site.file), site.wish.url, site.wish.tls)
+    for path, entries in ((site.file, [extender]), (site.document, _marks(site))):
         old = files.get(path)
         if old is not None and (new := removed(old, entries, path)) != old:
             changes.append(Change(path, old, new))
     return changes
-
-
-def _extender(files: Mapping[str, str], site: ControlPlaneNode) -> list[Entry]:
-    return [extender_entry(load(files.get(site.file, ""), site.file), site.wish.url, site.wish.tls)]
 
 
 def _marks(site: ControlPlaneNode) -> list[Entry]:
@@ -160,7 +157,14 @@ def node_faults(files: Mapping[str, str], wish: Wish, running: Iterable[tuple[st
         site = sites.recognise(files, wish)
         faults = [
             *_copies(files, site),
-            *_flag_faults(site),
+            *(
+                Fault(
+                    f"{site.document}: --{one} keeps kube-scheduler from reading {site.file}",
+                    f"take --{one} out, then {site.wish.apply}",
+                )
+                for one in site.current
+                if one != site.flag
+            ),
             *_document_faults(files, site),
             *_file_faults(files, site),
         ]
@@ -178,17 +182,6 @@ def _copies(files: Mapping[str, str], site: ControlPlaneNode) -> list[Fault]:
         for path in sites.in_static_pods(files)
         if site.pod is not None and path != site.document and is_scheduler(files[path], path)
     ]  # fmt: skip
-
-
-def _flag_faults(site: ControlPlaneNode) -> list[Fault]:
-    return [
-        Fault(
-            f"{site.document}: --{one} keeps kube-scheduler from reading {site.file}",
-            f"take --{one} out, then {site.wish.apply}",
-        )
-        for one in site.current
-        if one != site.flag
-    ]
 
 
 def _document_faults(files: Mapping[str, str], site: ControlPlaneNode) -> list[Fault]:

@@ -7,13 +7,13 @@ A key replaces the list of the files before; a key with ``+`` appends to it. An 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from gpushare.setup.core.command_line import SCRIPTS, Service, find, on_node, services, values_of
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.yaml_edit import load
+from gpushare.setup.core.yaml_edit import load, mapping
 
 KINDS: Final = ("rke2", "k3s")
 ARGUMENTS: Final = "kube-scheduler-arg"
@@ -91,19 +91,19 @@ def config_of(files: Mapping[str, str], kind: str) -> str:
     named = values_of(words, ("--config", "-c"))
     found = variable or (named[0] if named else config_file(kind))
     if "://" in found:
-        raise SetupRefusedError(f"{service.path}: {kind} reads its configuration from {found}", _add_by_hand(found))
+        raise SetupRefusedError(
+            f"{service.path}: {kind} reads its configuration from {found}",
+            f"add kube-scheduler's file to {ARGUMENTS} there: {found}",
+        )
     return found
-
-
-def _add_by_hand(place: str) -> str:
-    return f"add kube-scheduler's file to {ARGUMENTS} there: {place}"
 
 
 def read(files: Mapping[str, str], kind: str) -> Server:
     """Raises SetupRefusedError."""
     server = Server(config_of(files, kind), f"systemctl restart {'rke2-server' if kind == 'rke2' else kind}")
-    for path in _in_order(files, server.config):
-        for key, value in _mapping(load(files[path], path)).items():
+    # The file comes before its folder.
+    for path in sorted(one for one in files if one == server.config or one.startswith(f"{server.config}.d/")):
+        for key, value in mapping(load(files[path], path)).items():
             _take(
                 server,
                 str(key),
@@ -139,12 +139,6 @@ def _take_command_line(server: Server, files: Mapping[str, str], kind: str) -> N
             _take(server, key, [Given(one, service.path) for one in found], service.path)
 
 
-def _in_order(files: Mapping[str, str], config: str) -> Iterator[str]:
-    if config in files:
-        yield config
-    yield from sorted(path for path in files if path.startswith(f"{config}.d/"))
-
-
 def _take(server: Server, key: str, given: list[Given], path: str) -> None:
     plain = key.removesuffix("+")
     if key != plain and plain in server.values:
@@ -158,7 +152,3 @@ def _take(server: Server, key: str, given: list[Given], path: str) -> None:
 def _text(value: Any) -> str:
     """As the program writes a value of YAML onto its command line."""
     return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
-
-
-def _mapping(document: Any) -> Mapping[str, Any]:
-    return document if isinstance(document, dict) else {}

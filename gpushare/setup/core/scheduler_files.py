@@ -15,7 +15,7 @@ import yaml
 from gpushare import wire
 from gpushare.foreign import decode_yaml
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.yaml_edit import Entry, applied, load
+from gpushare.setup.core.yaml_edit import Entry, applied, load, mapping
 
 # The minors of Kubernetes 1 that are known.
 OLDEST: Final = 17
@@ -81,7 +81,7 @@ def scheduler_file(
 
 def extender_entry(document: Any, extender_url: str, tls: Tls | None) -> Entry:
     """gpushare's extender in a person's own file of kube-scheduler."""
-    is_policy = isinstance(document, dict) and document.get("kind") == _POLICY
+    is_policy = mapping(document).get("kind") == _POLICY
     return Entry(("extenders",), _extender(extender_url, VERBS, tls, is_policy=is_policy), is_item=True)
 
 
@@ -128,7 +128,7 @@ def _extender(url: str, verbs: Collection[str], tls: Tls | None, *, is_policy: b
 
 def extenders_of(document: Any) -> list[dict[str, Any]]:
     """The extenders that a file names."""
-    found = document.get("extenders") if isinstance(document, dict) else None
+    found = mapping(document).get("extenders")
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
@@ -139,11 +139,9 @@ def is_gpushares(extender: dict[str, Any]) -> bool:
 
 def tls_of(extender: dict[str, Any]) -> Tls | None:
     """The files of TLS that a file names for its extender."""
-    tls = extender.get("tlsConfig")
-    found = (
-        Tls(*(str(tls.get(key) or "") for key in ("caFile", "certFile", "keyFile"))) if isinstance(tls, dict) else None
-    )
-    return found if found is not None and found.ca else None
+    files = mapping(extender, "tlsConfig")
+    found = Tls(*(str(files.get(key) or "") for key in ("caFile", "certFile", "keyFile")))
+    return found if found.ca else None
 
 
 def is_written_here(document: Any) -> bool:
@@ -151,8 +149,7 @@ def is_written_here(document: Any) -> bool:
     ours = extenders_of(document)
     if len(ours) != 1:
         return False
-    connection = document.get("clientConnection")
-    kubeconfig = str(connection.get("kubeconfig")) if isinstance(connection, dict) else ""
+    kubeconfig = str(mapping(document, "clientConnection").get("kubeconfig"))
     verbs = [verb for verb in VERBS if f"{verb}Verb" in ours[0]]
     url = str(ours[0].get("urlPrefix"))
     return any(_document(minor, url, verbs, tls_of(ours[0]), kubeconfig) == document for minor in (OLDEST, *_VERSIONS))

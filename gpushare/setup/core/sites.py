@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from gpushare import wire
 from gpushare.setup.core import rancher, static_pod
@@ -27,7 +27,7 @@ from gpushare.setup.core.scheduler_files import (
     tls_of,
 )
 from gpushare.setup.core.static_pod import SchedulerPod, minor_of
-from gpushare.setup.core.yaml_edit import Entry, load
+from gpushare.setup.core.yaml_edit import Entry, load, mapping
 
 MANIFESTS: Final = "/etc/kubernetes/manifests"
 MANIFEST: Final = f"{MANIFESTS}/kube-scheduler.yaml"
@@ -196,7 +196,7 @@ def static_pods(files: Mapping[str, str]) -> str:
     words = [word for one in services(files, "kubelet") for word in one.words]
     named = values_of(words, ("--pod-manifest-path", "-pod-manifest-path"))
     for path in (*values_of(words, ("--config",)), *_KUBELET_CONFIGS):
-        named.append(str(_mapping(load(files.get(path, ""), path)).get("staticPodPath") or ""))
+        named.append(str(mapping(load(files.get(path, ""), path)).get("staticPodPath") or ""))
     return next((one.rstrip("/") for one in named if one), MANIFESTS)
 
 
@@ -338,18 +338,31 @@ def _rke(files: Mapping[str, str], wish: Wish) -> ControlPlaneNode:
     """RKE writes its containers again from cluster.yml; each of them has /etc/kubernetes mounted."""
     if wish.rke_cluster and wish.rke_cluster not in files:
         raise SetupRefusedError(f"{wish.rke_cluster} is not there", "name RKE's cluster.yml with --rke-cluster")
-    document = _mapping(load(files.get(wish.rke_cluster, ""), wish.rke_cluster))
-    minor = _minor(str(document.get("kubernetes_version")), wish)
-    flag, own = _place(minor, "/etc/kubernetes")
-    at = ("services", "scheduler", "extra_args")
-    current = _current(_mapping(document, *at))
+    document = wish.rke_cluster or "cluster.yml"
+    minor = _minor(str(mapping(load(files.get(document, ""), document)).get("kubernetes_version")), wish)
+    at, place = ("services", "scheduler", "extra_args"), _place(minor, "/etc/kubernetes")
+    site = _with_flags_in(files, document, at, minor, place, RKE_KUBECONFIG, wish)
+    return replace(site, name="RKE", restart="rke up", is_by_hand=True)
+
+
+def _with_flags_in(
+    files: Mapping[str, str],
+    document: str,
+    at: tuple[str, ...],
+    minor: int,
+    place: tuple[str, str],
+    account: str,
+    wish: Wish,
+) -> ControlPlaneNode:
+    """A site whose flags of kube-scheduler are a mapping of this document, under these keys."""
+    flag, own = place
+    flags = mapping(load(files.get(document, ""), document), *at)
+    current: dict[str, str] = {one: str(flags[one]) for one in (CONFIG, POLICY) if one in flags}
     file = own if wish.is_replacing else current.get(flag, own)
     wish = _as_present(files, wish, file, *current.values())
-    return ControlPlaneNode(
-        "RKE", minor, flag, file, _text(files, file, minor, RKE_KUBECONFIG, wish, is_own=file == own),
-        wish.rke_cluster or "cluster.yml", (Entry((*at, flag), file),), current, is_extended=file != own,
-        restart="rke up", is_by_hand=True, wish=wish,
-    )  # fmt: skip
+    text = _text(files, file, minor, account, wish, is_own=file == own)
+    entries = (Entry((*at, flag), file),)
+    return ControlPlaneNode("", minor, flag, file, text, document, entries, current, is_extended=file != own, wish=wish)
 
 
 def _rancher(kind: str, files: Mapping[str, str], wish: Wish) -> ControlPlaneNode:
@@ -392,7 +405,7 @@ def _refuse_replaced(kind: str, files: Mapping[str, str], server: rancher.Server
             raise SetupRefusedError(
                 f"{path}: sets {key}, which wins over {server.config}", f"move its list of {key} to {server.config}"
             )
-    arguments = _mapping(load(files.get(server.config, ""), server.config)).get(rancher.ARGUMENTS) or []
+    arguments = mapping(load(files.get(server.config, ""), server.config)).get(rancher.ARGUMENTS) or []
     if not isinstance(arguments, list):
         raise SetupRefusedError(
             f"{server.config}: {rancher.ARGUMENTS} is one text",
@@ -410,24 +423,6 @@ def _k0s(files: Mapping[str, str], wish: Wish) -> ControlPlaneNode:
         )
     if config not in files:
         raise SetupRefusedError(f"{config} is not there", f"write it: k0s config create > {config}")
-    at = ("spec", "scheduler", "extraArgs")
-    current = _current(_mapping(load(files[config], config), *at))
-    minor = _minor("", wish)
-    own = "/etc/k0s/scheduler-gpushare-config.yaml"
-    file = own if wish.is_replacing else current.get(CONFIG, own)
-    wish = _as_present(files, wish, file, *current.values())
-    return ControlPlaneNode(
-        "k0s", minor, CONFIG, file, _text(files, file, minor, K0S_KUBECONFIG, wish, is_own=file == own), config,
-        (Entry((*at, CONFIG), file),), current, is_extended=file != own, restart="systemctl restart k0scontroller",
-        wish=wish,
-    )  # fmt: skip
-
-
-def _current(flags: Mapping[str, Any]) -> dict[str, str]:
-    return {one: str(flags[one]) for one in (CONFIG, POLICY) if one in flags}
-
-
-def _mapping(document: Any, *at: str) -> Mapping[str, Any]:
-    for step in at:
-        document = document.get(step) if isinstance(document, dict) else None
-    return document if isinstance(document, dict) else {}
+    at, place = ("spec", "scheduler", "extraArgs"), (CONFIG, "/etc/k0s/scheduler-gpushare-config.yaml")
+    site = _with_flags_in(files, config, at, _minor("", wish), place, K0S_KUBECONFIG, wish)
+    return replace(site, name="k0s", restart="systemctl restart k0scontroller")

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gpushare import wire
 from gpushare.setup.core.command_line import base_name, find, flags_of, on_node
 from gpushare.setup.core.faults import SetupRefusedError
-from gpushare.setup.core.yaml_edit import Entry, load
+from gpushare.setup.core.yaml_edit import Entry, load, mapping
 
 _PROGRAM: Final = "kube-scheduler"
 _RELEASE: Final = re.compile(r":v?1\.(\d{1,4})\.\d+")
@@ -69,9 +69,7 @@ def is_scheduler(text: str, path: str) -> bool:
         pod = load(text, path)
     except SetupRefusedError:
         return _PROGRAM in base_name(path)
-    metadata = pod.get("metadata") if isinstance(pod, dict) else None
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return name == _PROGRAM or base_name(path).partition(".")[0] == _PROGRAM
+    return mapping(pod, "metadata").get("name") == _PROGRAM or base_name(path).partition(".")[0] == _PROGRAM
 
 
 def read(text: str, path: str) -> SchedulerPod:

@@ -56,6 +56,13 @@ def load(text: str, path: str) -> Any:
         raise SetupRefusedError(f"{path}{line}: no YAML: {error}", "fix the file, or restore it from a copy") from error
 
 
+def mapping(document: Any, *at: str) -> dict[str, Any]:
+    """The mapping under these keys; an empty one if there is none."""
+    for step in at:
+        document = document.get(step) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
 def applied(text: str, entries: Iterable[Entry], path: str) -> str:
     """The text with these entries. Raises SetupRefusedError."""
     return _edited(text, entries, path, is_there=True)

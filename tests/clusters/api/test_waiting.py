@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from clusters.api.waiting import all_or_none, finished
+from clusters.api.waiting import NotReachedError, all_or_none, eventually, finished, glimpse
 
 
 async def test_the_first_failure_ends_the_others_before_it_is_raised() -> None:
@@ -49,3 +49,43 @@ async def test_work_that_must_end_outlasts_a_cancellation() -> None:
         await caller
 
     assert ended == ["work"]
+
+
+POD = {
+    "metadata": {"namespace": "ns", "name": "p", "managedFields": [{"x": "y" * 9000}], "deletionTimestamp": "now"},
+    "spec": {"nodeName": "n", "containers": [{"name": "c"}]},
+    "status": {
+        "phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed: no card",
+        "conditions": [
+            {"type": "Ready", "status": "False", "reason": "PodFailed", "message": "it ended"},
+            {"type": "PodScheduled", "status": "True", "message": "fine"},
+        ],
+        "containerStatuses": [
+            {"name": "c", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}},
+            {"name": "d", "state": {"running": {}}},
+        ],
+    },
+}  # fmt: skip
+
+
+def test_an_object_is_one_line_of_what_matters() -> None:
+    """Phase, node, reason, message, states that are not running and conditions that do not hold; nothing else of it."""
+    assert glimpse(POD) == (
+        "ns/p: Failed, being deleted, on n, UnexpectedAdmissionError, Allocate failed: no card, "
+        "container c terminated Error 3, Ready=False PodFailed it ended"
+    )
+    assert glimpse({"metadata": {"name": "bare"}}) == "bare: no status"
+
+
+async def test_a_wait_that_fails_shows_its_cause_first() -> None:
+    """The error of a wait for a pod is a few hundred characters, however large the pod is."""
+
+    async def look() -> list[object]:
+        return [POD]
+
+    with pytest.raises(NotReachedError) as failed:
+        await eventually(look, lambda _: False, "p runs", seconds=0.01)
+    assert str(failed.value).startswith(
+        "after 0 s not reached: p runs; last seen: ns/p: Failed, being deleted, on n, Unex"
+    )
+    assert len(str(failed.value)) < 300

@@ -66,6 +66,25 @@ def pod_spec(workload: Object) -> Object:
     return dict(workload["spec"]["template"]["spec"])
 
 
+def findings(spec: Object) -> set[str]:
+    """The fields of a pod that the "restricted" Pod Security level would refuse."""
+    found = {name for name in ("hostNetwork", "hostPID", "hostIPC") if spec.get(name)}
+    found |= {"hostPath" for volume in spec.get("volumes", []) if "hostPath" in volume}
+    pod = spec.get("securityContext", {})
+    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+        own = {**pod, **container.get("securityContext", {})}
+        found |= {"hostPort" for port in container.get("ports", []) if spec.get("hostNetwork") or "hostPort" in port}
+        found |= {"privileged"} if own.get("privileged") else set()
+        found |= {"allowPrivilegeEscalation"} if own.get("allowPrivilegeEscalation") is not False else set()
+        found |= {"capabilities"} if own.get("capabilities") != {"drop": ["ALL"]} else set()
+        found |= {"seccompProfile"} if own.get("seccompProfile", {}).get("type") != "RuntimeDefault" else set()
+        found |= {"runAsRoot"} if not own.get("runAsNonRoot") or own.get("runAsUser") == 0 else set()
+        # That level does not ask for these two; we do.
+        found |= {"writableRoot"} if own.get("readOnlyRootFilesystem") is not True else set()
+        found |= {"noLimit"} if "memory" not in container.get("resources", {}).get("limits", {}) else set()
+    return found
+
+
 # The address of the node on which tests read the manifests.
 HOST_IP = "192.0.2.7"
 

@@ -1,11 +1,13 @@
-"""Promises of the manifests in clusters/deploy: they agree with each other and with the programs."""
+"""Promises of the manifests in clusters/deploy: they agree with each other and with the programs, and pods have few rights."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+import yaml
 
+from clusters.demo import SAMPLES
 from clusters.deploy.render import (
     BASE,
     DEVICE_PLUGIN_IMAGE,
@@ -16,6 +18,8 @@ from clusters.deploy.render import (
 )
 from clusters.embedded.scheduling.node_match import accepts_node
 from gpushare import __version__, wire
+from gpushare.setup.core.sites import MANIFESTS
+from gpushare.setup.journal import FOLDER
 from tests.clusters.deploy.reading import (
     COMPONENTS,
     HOST_IP,
@@ -24,6 +28,7 @@ from tests.clusters.deploy.reading import (
     Object,
     environment,
     extender_of,
+    findings,
     only,
     plugin_of,
     pod_spec,
@@ -316,3 +321,23 @@ def test_no_two_extenders_are_installed_without_a_common_guard(objects: list[Obj
 
     assert (deployment["replicas"] > 1) is says.guarded
     assert deployment["strategy"] == (several if says.guarded else {"type": "Recreate"})
+
+
+def test_pods_have_no_more_rights_than_they_need(objects: list[Object]) -> None:
+    """Both programs have the host's network, and the plugin also has the kubelet's folders."""
+    _, says = plugin_of(objects)
+
+    assert findings(pod_spec(only(objects, "Deployment"))) == {"hostNetwork", "hostPort"}
+    looks = {"hostPID"} if says.usage.is_needed else set()
+    assert (
+        findings(pod_spec(only(objects, "DaemonSet"))) == {"hostNetwork", "hostPort", "hostPath", "runAsRoot"} | looks
+    )
+
+
+def test_setup_as_a_pod_has_no_more_rights_than_it_needs() -> None:
+    """It is root without capabilities, has no account, and of the node the two folders in which it writes."""
+    spec = yaml.safe_load((SAMPLES / "setup" / "job.yaml").read_text())["spec"]["template"]["spec"]
+
+    assert findings(spec) == {"hostNetwork", "hostPID", "hostPath", "runAsRoot"}
+    assert spec["automountServiceAccountToken"] is False
+    assert {volume["hostPath"]["path"] for volume in spec["volumes"]} == {str(Path(MANIFESTS).parent), FOLDER}

@@ -1,8 +1,11 @@
-"""Promises of the files beside the manifests: the scheduler's configurations, samples and the page agree with what is installed."""
+"""Promises of the files beside the manifests, and of the kustomizations on pages: they agree with what is installed."""
 
 from __future__ import annotations
 
+import re
+import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,7 +13,8 @@ import yaml
 from clusters.demo import SAMPLES
 from clusters.deploy.render import BASE, FOLDER, OVERLAY_NODEPORT, render
 from gpushare import wire
-from tests.clusters.deploy.reading import Object, extender_of
+from tests.clusters.deploy.reading import Object, extender_of, only
+from tests.tracked_files import ROOT
 
 
 def scheduler_extender(path: Path) -> Object:
@@ -30,16 +34,6 @@ async def test_scheduler_calls_the_extender_installed_with_it(kubectl: Path, fol
 
     path = wire.PATH_FILTER.rpartition("/")[0]
     assert scheduler_extender(folder / "scheduler-config.yaml")["urlPrefix"] == f"http://127.0.0.1:{port}{path}"
-
-
-def test_two_scheduler_configurations_differ_in_address_alone() -> None:
-    """One is a copy, as kubeadm mounts whole files."""
-    first, second = (
-        yaml.safe_load((folder / "scheduler-config.yaml").read_text()) for folder in (BASE, OVERLAY_NODEPORT)
-    )
-    assert first["extenders"][0].pop("urlPrefix") != second["extenders"][0].pop("urlPrefix")
-
-    assert first == second
 
 
 def test_samples_name_no_node() -> None:
@@ -74,3 +68,43 @@ def test_the_page_names_what_there_is() -> None:
     assert there == {
         word.rstrip("/") for word in words if word.startswith(("components/", "overlays/")) and "." not in word
     }
+
+
+THERE, BACK = (
+    textwrap.dedent(text)
+    for text in re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs" / "install" / "from-the-original.md").read_text(), re.DOTALL
+    )
+)
+# The original's, as far as it matters here.
+ORIGINAL: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "gpushare-device-plugin-ds", "namespace": "kube-system"},
+    "spec": {"template": {"spec": {"containers": [{"name": "gpushare", "image": "original"}]}}},
+}
+
+
+async def test_the_way_there_waits_for_each_pod(tmp_path: Path, kubectl: Path) -> None:
+    """The site's folder beside the checkout: the original's form, its images, and a DaemonSet that replaces no pod by itself."""
+    (tmp_path / "gpushare").symlink_to(ROOT)
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(THERE)
+
+    objects = await render(kubectl, folder)
+    plugin, extender = only(objects, "DaemonSet"), only(objects, "Deployment")
+    assert plugin["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert extender["spec"]["strategy"] == {"type": "Recreate"}
+    images = [one["spec"]["template"]["spec"]["containers"][0]["image"] for one in (plugin, extender)]
+    assert all(image.startswith("registry.example/gpushare/") for image in images)
+    assert only(objects, "Service")["spec"]["ports"][0]["nodePort"] == 32766
+
+
+async def test_the_way_back_waits_for_each_pod(tmp_path: Path, kubectl: Path) -> None:
+    """The original's file has no strategy, and would be rolled out to all nodes."""
+    (tmp_path / "device-plugin-ds.yaml").write_text(yaml.safe_dump(ORIGINAL))
+    (tmp_path / "kustomization.yaml").write_text(BACK)
+
+    (plugin,) = await render(kubectl, tmp_path)
+    assert plugin["spec"] == ORIGINAL["spec"] | {"updateStrategy": {"type": "OnDelete"}}

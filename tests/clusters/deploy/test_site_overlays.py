@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-import json
 import re
 import ssl
 import sys
@@ -15,25 +13,12 @@ import pytest
 import yaml
 
 from clusters.api.certificates import Authority
-from clusters.deploy.render import BASE, FOLDER, containers_of, name_of_image, render
+from clusters.deploy.render import FOLDER, containers_of, name_of_image
 from gpushare import wire
 from gpushare.cli.settings import extender_settings
-from tests.clusters.deploy.reading import Object, environment, only, pod_spec
-from tests.clusters.deploy.test_pod_security import findings
+from tests.clusters.deploy.reading import Object, environment, findings, only, pod_spec, rendered
 
-OVERLAYS = FOLDER / "overlays"
 PAGES = FOLDER.parents[1] / "docs" / "install"
-
-
-_RENDERED: dict[tuple[str, ...], list[Object]] = {}
-
-
-async def site(kubectl: Path, overlay: str, *components: str) -> list[Object]:
-    """The objects of an overlay, rendered once."""
-    key = (overlay, *components)
-    if key not in _RENDERED:
-        _RENDERED[key] = await render(kubectl, OVERLAYS / overlay, components=components)
-    return copy.deepcopy(_RENDERED[key])
 
 
 def by_name(workload: Object) -> dict[str, Object]:
@@ -44,7 +29,7 @@ def by_name(workload: Object) -> dict[str, Object]:
 @pytest.mark.parametrize("overlay", ["second-scheduler", "openshift"])
 async def test_no_program_beside_the_pod_reaches_the_second_scheduler(kubectl: Path, overlay: str) -> None:
     """Both programs listen on the loopback of a pod that has a network of its own, so no probe comes from outside."""
-    deployment = only(await site(kubectl, overlay), "Deployment")
+    deployment = only(await rendered(kubectl, overlay), "Deployment")
     containers = by_name(deployment)
     extender = containers["gpushare-schd-extender"]
     settings = extender_settings(extender["args"], environment(extender))
@@ -62,7 +47,7 @@ async def test_the_pod_is_ready_if_both_programs_are(
     kubectl: Path, tmp_path: Path, extender: int, scheduler: int
 ) -> None:
     """The probe asks the extender by HTTP, and kube-scheduler by HTTPS with a certificate of its own making."""
-    probe = by_name(only(await site(kubectl, "second-scheduler"), "Deployment"))["gpushare-schd-extender"][
+    probe = by_name(only(await rendered(kubectl, "second-scheduler"), "Deployment"))["gpushare-schd-extender"][
         "readinessProbe"
     ]
     pair = Authority(tmp_path).issue_server("scheduler", ("other.example",))
@@ -99,7 +84,7 @@ def port_of(server: asyncio.Server) -> int:
 
 async def test_old_releases_get_only_what_they_know(kubectl: Path) -> None:
     """Kubernetes 1.17 knows three groups of ours, and neither startup probes nor seccomp fields."""
-    objects = await site(kubectl, "kubeadm-old")
+    objects = await rendered(kubectl, "kubeadm-old")
     old = {"v1", "apps/v1", "rbac.authorization.k8s.io/v1"}
     pods = [item["spec"]["template"] for item in objects if containers_of(item)]
 
@@ -107,19 +92,6 @@ async def test_old_releases_get_only_what_they_know(kubectl: Path) -> None:
     assert [word for word in ("startupProbe", "seccompProfile", "ephemeral") if word in str(pods)] == []
     profiles = {str(pod["metadata"]["annotations"]) for pod in pods}
     assert profiles == {"{'seccomp.security.alpha.kubernetes.io/pod': 'runtime/default'}"}
-
-
-def test_the_policy_of_old_schedulers_is_the_configuration() -> None:
-    """A Policy spells one field otherwise, and its durations are nanoseconds; all else is as in base."""
-    policy = json.loads((OVERLAYS / "kubeadm-old" / "scheduler-policy.json").read_text())
-    (theirs,) = policy["extenders"]
-    (ours,) = yaml.safe_load((BASE / "scheduler-config.yaml").read_text())["extenders"]
-
-    assert (policy["kind"], policy["apiVersion"]) == ("Policy", "v1")
-    assert theirs == {key: ours[key] for key in ours if key not in ("enableHTTPS", "httpTimeout")} | {
-        "enableHttps": ours["enableHTTPS"],
-        "httpTimeout": int(ours["httpTimeout"].removesuffix("s")) * 10**9,
-    }
 
 
 async def test_pages_name_the_images_that_run(kubectl: Path) -> None:
@@ -131,7 +103,9 @@ async def test_pages_name_the_images_that_run(kubectl: Path) -> None:
         image["name"] for text in blocks for image in (yaml.safe_load(textwrap.dedent(text)) or {}).get("images", ())
     }
     run = {
-        name_of_image(one["image"]) for item in await site(kubectl, "second-scheduler") for one in containers_of(item)
+        name_of_image(one["image"])
+        for item in await rendered(kubectl, "second-scheduler")
+        for one in containers_of(item)
     }
 
     assert named == run
@@ -139,8 +113,8 @@ async def test_pages_name_the_images_that_run(kubectl: Path) -> None:
 
 async def test_selinux_knows_the_plugin_on_openshift(kubectl: Path) -> None:
     """The type of device plugins; else the pod is base's, in the RuntimeClass of NVIDIA's operator."""
-    openshift = pod_spec(only(await site(kubectl, "openshift"), "DaemonSet"))
-    base = pod_spec(only(await render(kubectl, BASE), "DaemonSet"))
+    openshift = pod_spec(only(await rendered(kubectl, "openshift"), "DaemonSet"))
+    base = pod_spec(only(await rendered(kubectl, "base"), "DaemonSet"))
 
     assert openshift["securityContext"].pop("seLinuxOptions") == {"type": "container_device_plugin_t"}
     assert openshift.pop("runtimeClassName") == "nvidia"

@@ -1,4 +1,4 @@
-"""The simulated behaviour of container images."""
+"""The simulated behaviour of container images, and the shell commands that it runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
+from clusters.images.image_command import Outcome, outcome_of
 from clusters.provider import ClusterError
 
 FOLDER = Path(__file__).parents[3] / "clusters" / "images"
@@ -68,3 +69,26 @@ def test_the_readme_lists_every_behaviour() -> None:
             assert behaviours.of(image.strip("`")).does == does
     for path in FOLDER.glob("*.yaml"):
         assert any(f"| `{image}` |" in table for image in yaml.safe_load(path.read_text())["images"])
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome"),
+    [
+        (("sleep", "1.5m"), Outcome(after=90)),
+        (("sleep", "infinity"), Outcome(after=None)),
+        (("sh", "-c", "sleep 5; exit 3"), Outcome(after=5, code=3)),
+        (("/bin/sh", "-ec", "env && sleep infinity"), Outcome(prints=("A=1", "B=2"), after=None)),
+        (("sh", "-c", "false && echo never"), Outcome(code=1)),
+        (("sh", "-c", "false; echo 'a;b'"), None),
+        (("sh", "-c", "exit 2; echo never"), Outcome(code=2)),
+        (("sh", "-c", "echo a\necho b"), Outcome(prints=("a", "b"))),
+        (("sh", "-c", "while true; do :; done"), None),
+        (("python", "train.py"), None),
+        (("sleep", "long"), None),
+        ((), None),
+    ],
+    ids=str,
+)
+def test_simple_commands_are_run_and_others_left_to_the_image(command, outcome) -> None:
+    """A few shell commands are imitated; anything else is not guessed."""
+    assert outcome_of(command, {"B": "2", "A": "1"}) == outcome

@@ -178,3 +178,13 @@ async def _end(step: str, reader: asyncio.StreamReader, writer: asyncio.StreamWr
     elif step == CLOSE:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
+
+
+def answer_with(*tokens: str) -> ScriptedApi:
+    """Takes these tokens, refuses others with 401."""
+
+    def respond(call: Call) -> Answer:
+        known = call.headers.get("authorization", "").removeprefix("Bearer ") in tokens
+        return listing("1") if known else Answer(status(401, "Unauthorized"), 401)
+
+    return ScriptedApi(respond)

@@ -19,11 +19,11 @@ import trustme
 import yaml
 
 from gpushare.errors import UsageError
-from gpushare.kube import config, http_pool
+from gpushare.kube import config
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.kubeconfig import Cluster
-from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen, listing, status
+from tests.gpushare.kube.scripted_api import ScriptedApi, answer_with, listen, listing
 
 Write = Callable[..., str]
 Connect = Callable[..., ApiClient]
@@ -59,21 +59,9 @@ def connect(write: Write, nowhere: str) -> Connect:
     return lambda *fields, **more: config.connect(write(*fields, **more), service_account=nowhere)
 
 
-def answer_with(*tokens: str) -> ScriptedApi:
-    """Takes these tokens, refuses others with 401."""
-
-    def respond(call: Call) -> Answer:
-        known = call.headers.get("authorization", "").removeprefix("Bearer ") in tokens
-        return listing("1") if known else Answer(status(401, "Unauthorized"), 401)
-
-    return ScriptedApi(respond)
-
-
 async def list_once(client: ApiClient) -> None:
-    try:
+    async with client:
         await client.list_nodes()
-    finally:
-        await client.close()
 
 
 _ANSWER = """
@@ -98,27 +86,28 @@ def plugin(folder: Path, prints: str, version: str = "v1") -> dict[str, Any]:
     }
 
 
-async def test_no_proxy_for_loopback(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy of the environment is for the world outside."""
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    async with listen(ScriptedApi(lambda call: listing("1"))) as url:
-        await list_once(connect(url))
-
-
+@pytest.mark.parametrize("user", [None, {"token": "secret"}], ids=["anonymous", "token"])
 @pytest.mark.parametrize("is_named", [True, False], ids=["kubeconfig", "environment"])
-async def test_the_proxy_is_used(connect: Connect, monkeypatch: pytest.MonkeyPatch, is_named: bool) -> None:
-    """A request for a cluster that only the proxy can reach arrives there; a kubeconfig without a user is anonymous."""
+async def test_the_proxy_is_used(
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_named: bool,
+    user: dict[str, str] | None,
+) -> None:
+    """A request for a cluster that only the proxy can reach arrives there; a kubeconfig without a user is anonymous.
+
+    No login is sent in plain HTTP to another machine, as by kubectl, because each host on the way could read it.
+    """
     api = ScriptedApi(lambda call: listing("1"))
     async with listen(api) as url:
         if not is_named:
             monkeypatch.setenv("http_proxy", url.removeprefix("http://"))
-        await list_once(connect("http://cluster.invalid", **({"proxy-url": url} if is_named else {})))
+        await list_once(connect("http://cluster.invalid", user, **({"proxy-url": url} if is_named else {})))
 
     assert api.calls[0].headers["host"] == "cluster.invalid"
     assert "authorization" not in api.calls[0].headers
+    assert "no login is sent to http://cluster.invalid" in caplog.text
 
 
 async def test_a_token_file_is_read_again_when_it_rotates(connect: Connect, tmp_path: Path) -> None:
@@ -345,29 +334,6 @@ def test_an_authority_may_have_comments_in_any_language(connect: Connect) -> Non
     connect("https://cluster.invalid", **{"certificate-authority-data": base64.b64encode(pem).decode()})
 
 
-async def test_many_parallel_requests_share_few_kept_connections(write: Write) -> None:
-    """However many pods are bound together; the next burst makes no handshake."""
-    connections: list[int] = []
-
-    class Kept(ScriptedApi):
-        async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            connections.append(1)
-            with contextlib.suppress(asyncio.IncompleteReadError):
-                while await reader.readuntil(b"\r\n\r\n"):
-                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-            writer.close()
-
-    async with listen(Kept(lambda call: Answer())) as url:
-        client = config.connect(write(url))
-        opened = []
-        for _ in range(2):
-            await asyncio.gather(*(client.list_pods() for _ in range(100)))
-            opened.append(len(connections))
-        await client.close()
-
-    assert opened == [http_pool.CONNECTIONS] * 2
-
-
 def test_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:
     """A file that is being rewritten ends anywhere, also within a token; the error names the place alone."""
     user = {"name": "u", "user": {"token": "SECRET-TOKEN", "client-key-data": "U0VDUkVULUtFWQ=="}}
@@ -379,16 +345,6 @@ def test_truncated_kubeconfig_leaks_no_secret(tmp_path: Path) -> None:
             config.connect(str(path))
         assert "SECRET" not in str(refused.value)
         assert "U0VDUk" not in str(refused.value)
-
-
-async def test_no_login_is_sent_in_plain_http(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
-    """No login is sent in plain HTTP to another machine, as by kubectl, because each host on the way could read it."""
-    api = ScriptedApi(lambda call: listing("1"))
-    async with listen(api) as url:
-        await list_once(connect("http://cluster.invalid", {"token": "secret"}, **{"proxy-url": url}))
-
-    assert "authorization" not in api.calls[0].headers
-    assert "no login is sent to http://cluster.invalid" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -608,12 +564,15 @@ def test_variables_of_a_proxy_are_those_of_go(
         ("[fd00::1]:6443", "[fd00:0::1]:6443", True),
         ("[fd00::1]:6443", "fd00::1", True),
         ("api.corp.example", ",., :6443", False),
+        ("127.0.0.1:6443", "", True),
+        ("[::1]:6443", "", True),
+        ("localhost:6443", "", True),
     ],
 )
 def test_networks_and_domains_need_no_proxy(
     monkeypatch: pytest.MonkeyPatch, server: str, spared: str, is_spared: bool
 ) -> None:
-    """NO_PROXY may name networks, domains with a star, and every host among others, as for kubectl."""
+    """NO_PROXY may name networks, domains with a star, and every host among others, as for kubectl; loopback needs no name."""
     monkeypatch.setenv("https_proxy", "http://proxy.invalid:3128")
     monkeypatch.setenv("no_proxy", spared)
     chosen = config.proxy_of(Cluster(f"https://{server}"), is_outside=True)

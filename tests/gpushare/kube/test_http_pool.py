@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from gpushare.kube import http_pool
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
-from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, client_of, listen, status
+from tests.gpushare.kube.scripted_api import Answer, ScriptedApi, answer_with, client_of, listen
 from tests.passing_time import pass_time_until
 from tests.servers import anonymous
 
@@ -61,6 +62,24 @@ async def test_a_write_is_sent_once_whatever_becomes_of_its_connection(method: s
             assert caught.value.may_have_happened
 
     assert heard[1:] == [method] * times
+
+
+async def test_many_parallel_requests_share_few_kept_connections() -> None:
+    """However many pods are bound together; the next burst makes no handshake."""
+    connections: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(1)
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(EMPTY)
+
+    async with listen(ByHand(serve)) as url, client_of(url) as client:
+        opened = []
+        for _ in range(2):
+            await asyncio.gather(*(client.list_pods() for _ in range(100)))
+            opened.append(len(connections))
+
+    assert opened == [http_pool.CONNECTIONS] * 2
 
 
 async def test_what_a_server_says_unasked_is_no_answer() -> None:
@@ -149,21 +168,12 @@ class Tokens:
 
     async def __call__(self) -> list[tuple[str, str]]:
         self.asked += 1
-        return [("Authorization", self.tokens[min(self.asked, len(self.tokens) - 1)])]
-
-
-def believes(token: str) -> ScriptedApi:
-    """An API server that knows one token."""
-
-    def respond(call: Call) -> Answer:
-        return Answer({}) if call.headers.get("authorization") == token else Answer(status(401, "Unauthorized"), 401)
-
-    return ScriptedApi(respond)
+        return [("Authorization", f"Bearer {self.tokens[min(self.asked, len(self.tokens) - 1)]}")]
 
 
 async def test_many_requests_refused_together_log_in_once() -> None:
     """A token that has run out is renewed by one of them: a plugin may ask a person, or take a second."""
-    api, tokens = believes("new"), Tokens("old", "new")
+    api, tokens = answer_with("new"), Tokens("old", "new")
     async with listen(api) as url, client_of(url, login=tokens) as client:
         await asyncio.gather(*(client.request("GET", PATH) for _ in range(20)))
         before = len(api.calls)
@@ -174,7 +184,7 @@ async def test_many_requests_refused_together_log_in_once() -> None:
 
 async def test_login_without_news_is_asked_once_by_many() -> None:
     """One after the other they would wait for it, a plugin's second each. Each request is sent with the login once more."""
-    api, tokens = believes("another"), Tokens("old")
+    api, tokens = answer_with("another"), Tokens("old")
     async with listen(api) as url, client_of(url, login=tokens) as client:
         found = await asyncio.gather(*(client.request("GET", PATH) for _ in range(20)), return_exceptions=True)
 

@@ -30,7 +30,7 @@ spec:
 """
 
 
-async def ran(api: StubApi, folder: Path, *words: str, given: str = "") -> tuple[int, str, str]:
+async def ran(api: Any, folder: Path, *words: str, given: str = "") -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a run against that server."""
     out, err = io.StringIO(), io.StringIO()
     async with serve(api) as url:
@@ -389,17 +389,11 @@ async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
         await send({"type": "http.response.start", "status": 200 if is_there else 503, "headers": []})
         await send({"type": "http.response.body", "body": METRICS if is_there else b""})
 
-    out, err = io.StringIO(), io.StringIO()
-    async with serve(proxying) as url:
-        environment = {"KUBECONFIG": kubeconfig(tmp_path, url)}
-        codes = []
-        for words in (("pods", "-A"), ("nodes",), ("pods", "-n", "other"), ("node/b", "-o", "name"), ("pod", "f")):
-            asked = gpushare_arguments.parse("kubectl-gpushare", ["top", *words, "--metrics-port=99"])
-            program = partial(run, asked, environment, io.StringIO(), out, err)
-            codes.append(await asyncio.to_thread(exit_code, program, err))
-    rows = [line.split() for line in out.getvalue().splitlines()]
+    asked = (("pods", "-A"), ("nodes",), ("pods", "-n", "other"), ("node/b", "-o", "name"), ("pod", "f"))
+    found = [await ran(proxying, tmp_path, "top", *words, "--metrics-port=99") for words in asked]
+    rows = [line.split() for _, out, _ in found for line in out.splitlines()]
 
-    assert codes == [0, 0, 0, 0, 1]
+    assert [code for code, _, _ in found] == [0, 0, 0, 0, 1]
     assert rows[1:3] == [
         ["team", "f", "a", "0", "1024Mi", "1253Mi", "122%", "-"],
         ["team", "g", "b", "0", "2048Mi", "-", "-", "-"],
@@ -409,8 +403,8 @@ async def test_top_asks_plugins_through_the_api_server(tmp_path: Path) -> None:
         ["b", "2048Mi", "-", "-", "28672Mi", "1", "-"],
         ["node/b"],
     ]
-    assert err.getvalue().startswith("hidden: use on 1 node: ")
-    assert err.getvalue().endswith("error: there are no pods with a shared card named f in namespace 'default'\n")
+    assert found[0][2].startswith("hidden: use on 1 node: ")
+    assert found[-1][2].endswith("error: there are no pods with a shared card named f in namespace 'default'\n")
 
 
 async def test_a_scheduler_that_does_not_ask_the_extender(tmp_path: Path) -> None:

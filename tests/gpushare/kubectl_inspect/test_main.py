@@ -24,18 +24,13 @@ from tests.servers import StubApi, kubeconfig, serve, status
 PROGRAM = Path(sys.executable).parent / "kubectl-inspect-gpushare"
 
 
-async def ended(asked: inspect_arguments.Arguments, environment: dict[str, str], *streams: io.StringIO) -> int:
-    """The exit code of a run in a thread of its own, as the program has it."""
-    return await asyncio.to_thread(exit_code, lambda: asyncio.run(run(asked, environment, *streams)), streams[1])
-
-
-async def ran(api: StubApi, folder: Path, *words: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a run against that server."""
+async def ran(api: StubApi, folder: Path, *words: str, **environment: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a run against that server, in a thread of its own, as the program has it."""
     out, err = io.StringIO(), io.StringIO()
     async with serve(api) as url:
-        # The checkout under test, if another one is installed.
-        environment = {"KUBECONFIG": kubeconfig(folder, url), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-        code = await ended(inspect_arguments.parse("kubectl-x", words), environment, out, err)
+        environment = {"KUBECONFIG": kubeconfig(folder, url)} | environment
+        asked = inspect_arguments.parse("kubectl-x", words)
+        code = await asyncio.to_thread(exit_code, lambda: asyncio.run(run(asked, environment, out, err)), err)
     return code, out.getvalue(), err.getvalue()
 
 
@@ -111,26 +106,27 @@ async def test_no_text_of_a_node_steers_a_terminal(tmp_path: Path, words: tuple[
 
 async def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
     """KUBECONFIG is not read."""
-    out, err = io.StringIO(), io.StringIO()
-    async with serve(StubApi()) as url:
-        asked = inspect_arguments.parse("kubectl-x", ["--kubeconfig", kubeconfig(tmp_path, url)])
-        code = await ended(asked, {"KUBECONFIG": "/does/not/exist"}, out, err)
+    words = ("--kubeconfig", str(tmp_path / "kubeconfig"))
+    code, _, err = await ran(StubApi(), tmp_path, *words, KUBECONFIG="/does/not/exist")
 
-    assert (code, err.getvalue()) == (0, "")
+    assert (code, err) == (0, "")
 
 
-async def test_a_kubeconfig_that_is_not_there_is_a_usage_error() -> None:
+async def test_a_kubeconfig_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     """The exit code is 2, and the file is named."""
-    out, err = io.StringIO(), io.StringIO()
-    code = await ended(inspect_arguments.parse("kubectl-x", []), {"KUBECONFIG": "/does/not/exist"}, out, err)
+    code, out, err = await ran(StubApi(), tmp_path, KUBECONFIG="/does/not/exist")
 
-    assert (code, out.getvalue()) == (2, "")
-    assert "/does/not/exist" in err.getvalue()
+    assert (code, out) == (2, "")
+    assert "/does/not/exist" in err
 
 
-async def started(*words: str, environment: dict[str, str], stdout: int) -> asyncio.subprocess.Process:
+async def started(
+    url: str, folder: Path, *words: str, program: Path = PROGRAM, stdout: int = asyncio.subprocess.PIPE
+) -> asyncio.subprocess.Process:
+    # The checkout under test, if another one is installed.
+    environment = {"KUBECONFIG": kubeconfig(folder, url), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     return await asyncio.create_subprocess_exec(
-        PROGRAM, *words, env=environment, stdout=stdout, stderr=asyncio.subprocess.PIPE
+        program, *words, env=environment, stdout=stdout, stderr=asyncio.subprocess.PIPE
     )
 
 
@@ -138,10 +134,7 @@ async def started(*words: str, environment: dict[str, str], stdout: int) -> asyn
 async def test_it_is_installed_under_both_names(program: Path, tmp_path: Path) -> None:
     """The second is the one by which kubectl looks for a command with a dash."""
     async with serve(StubApi(nodes=[unhealthy_node()])) as url:
-        environment = {"KUBECONFIG": kubeconfig(tmp_path, url)}
-        process = await asyncio.create_subprocess_exec(
-            program, "-logtostderr", "-o", "name", env=environment, stdout=asyncio.subprocess.PIPE
-        )
+        process = await started(url, tmp_path, "-logtostderr", "-o", "name", program=program)
         out, _ = await process.communicate()
 
     assert (process.returncode, out) == (0, b"node/n\n")
@@ -152,7 +145,7 @@ async def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path: Path) -> N
     reading, writing = os.pipe()
     os.close(reading)
     async with serve(StubApi()) as url:
-        process = await started(environment={"KUBECONFIG": kubeconfig(tmp_path, url)}, stdout=writing)
+        process = await started(url, tmp_path, stdout=writing)
         os.close(writing)
         _, err = await process.communicate()
 
@@ -234,9 +227,7 @@ async def test_nodes_that_change_are_shown_as_they_do(tmp_path: Path) -> None:
     kind = {"kind": "Pod", "apiVersion": "v1"}
     api = StubApi(nodes=[unhealthy_node(), unhealthy_node("other")])
     async with serve(api) as url:
-        # The checkout under test, if another one is installed.
-        environment = {"KUBECONFIG": kubeconfig(tmp_path, url), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-        process = await started("-w", environment=environment, stdout=asyncio.subprocess.PIPE)
+        process = await started(url, tmp_path, "-w")
         assert process.stdout is not None
         async with asyncio.timeout(300):
             first = [(await process.stdout.readline()).decode().split() for _ in range(6)]

@@ -1,4 +1,4 @@
-"""Promises of the extender's HTTP edge, to the byte: real sockets, real TLS, clients that do not behave."""
+"""Promises of the extender's HTTP edge, to the byte: real sockets, real TLS, clients that do not behave, answers without an end."""
 
 from __future__ import annotations
 
@@ -16,20 +16,8 @@ from gpushare.bounds import Bound
 from gpushare.cli.settings import TlsFiles
 from gpushare.errors import UsageError
 from gpushare.serving.http_edge import Limits, load_tls
-from tests.gpushare.serving.edges import Application, client, edge, running, serving
+from tests.gpushare.serving.edges import Application, Client, client, edge, serving
 from tests.servers import Caller, until
-
-
-async def test_requests_in_one_packet_are_answered_in_their_order() -> None:
-    """Pipelining: the second request does not overtake the first, which waits."""
-    async with serving() as served, client(served.url) as one:
-        await one.send(b"GET /slow HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
-        await until(lambda: bool(served.application.came))
-        assert [request.path for request in served.application.came] == ["/slow"]
-        served.application.release.set()
-        answers = [await one.answer(), await one.answer()]
-
-    assert [body for _, _, body in answers] == [b"at last", b"GET /b 0"]
 
 
 @pytest.mark.parametrize(
@@ -78,12 +66,11 @@ async def test_whoever_waits_for_leave_to_send_gets_it() -> None:
 )
 async def test_the_path_and_the_query_are_what_is_meant(text: bytes, path: str, query: str) -> None:
     """The path is unescaped and without the host, which a proxy's form names before it; the query is as it was sent."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         await one.send(b"OPTIONS " + text + b" HTTP/1.1\r\n\r\n")
         await one.answer()
 
-    assert (application.came[0].path, application.came[0].query) == (path, query)
+    assert (served.application.came[0].path, served.application.came[0].query) == (path, query)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +84,7 @@ async def test_the_path_and_the_query_are_what_is_meant(text: bytes, path: str, 
 )
 async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept: bool) -> None:
     """A client that wants another protocol gets an answer in this one; nothing behind a closing request is read."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         await one.send(text + b"GET /b HTTP/1.1\r\n\r\n")
         status, headers, body = await one.answer()
 
@@ -107,7 +93,7 @@ async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept:
             assert (await one.answer())[2] == b"GET /b 0"
         else:
             assert await one.is_closed()
-            assert [request.path for request in application.came] == ["/a"]
+            assert [request.path for request in served.application.came] == ["/a"]
 
 
 @pytest.mark.parametrize(
@@ -124,13 +110,12 @@ async def test_a_connection_is_kept_as_the_client_wants_it(text: bytes, is_kept:
 )
 async def test_what_is_no_request_is_answered_and_the_connection_ends(text: bytes, status: int) -> None:
     """A text that is no request is answered after the request before it, and never reaches the application."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         await one.send(b"GET /before HTTP/1.1\r\n\r\n" + text)
 
         assert (await one.answer())[2] == b"GET /before 0"
         assert (await one.answer())[:2][0] == status
-        assert [request.path for request in application.came] == ["/before"]
+        assert [request.path for request in served.application.came] == ["/before"]
 
 
 @pytest.mark.parametrize(
@@ -146,23 +131,21 @@ async def test_what_is_no_request_is_answered_and_the_connection_ends(text: byte
 )
 async def test_a_header_without_an_end_is_refused(begin: bytes) -> None:
     """A header without an end is refused with 431: the parser keeps it until its end has come, and nothing else counts it."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         with contextlib.suppress(ConnectionError):
             await one.send(begin, *[b"a" * 65_536] * 6)
 
         assert (await one.answer())[0] == 431
-    assert application.came == []
+    assert served.application.came == []
 
 
 async def test_an_interim_answer_does_not_overtake_an_answer() -> None:
     """A second request that expects 100 Continue gets none while the first one is under way."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         second = b"POST /b HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n"
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n" + second, b"x")
-        await until(lambda: len(application.came) == 1)
-        application.release.set()
+        await until(lambda: len(served.application.came) == 1)
+        served.application.release.set()
 
         assert (await one.answer())[2] == b"at last"
         assert (await one.answer())[2] == b"POST /b 1"
@@ -172,35 +155,32 @@ async def test_an_interim_answer_does_not_overtake_an_answer() -> None:
 async def test_a_body_that_no_scheduler_sends_is_refused(method: bytes) -> None:
     """It is refused with 413 while it is still on its way, and reaches no application, nor is one passed over without an end."""
     limits = Limits(largest_body=Bound("a body", 100_000, "bytes"))
-    application = Application()
-    async with edge(application, limits) as url, client(url) as one:
+    async with serving(limits) as served, client(served.url) as one:
         await one.send(method + b" /a HTTP/1.1\r\ncontent-length: 100000000\r\n\r\n", b"x" * 200_000)
         status, headers, _ = await one.answer()
 
-    assert (status, headers["connection"], application.came) == (413, "close", [])
+    assert (status, headers["connection"], served.application.came) == (413, "close", [])
 
 
 async def test_client_ahead_of_a_slow_answer_does_not_fill_memory() -> None:
     """While one request is worked on nothing more is read from that connection."""
-    application = Application()
-    async with edge(application) as url, client(url) as one:
+    async with serving() as served, client(served.url) as one:
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
-        await until(lambda: bool(application.came))
+        await until(lambda: bool(served.application.came))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await one.send(b"POST /b HTTP/1.1\r\ncontent-length: 90000000\r\n\r\n", b"x" * 90_000_000)
-        application.release.set()
+        served.application.release.set()
         assert (await one.answer())[2] == b"at last"
 
 
 async def test_a_client_that_takes_no_answers_gets_no_more_of_them() -> None:
     """The requests of a client that takes no answers wait, and other clients are served in between."""
-    application = Application()
-    async with edge(application) as url, client(url) as one, client(url) as other:
+    async with serving() as served, client(served.url) as one, client(served.url) as other:
         await one.send(b"GET /large HTTP/1.1\r\n\r\n" * 3)
         await other.send(b"GET /b HTTP/1.1\r\n\r\n")
         assert (await other.answer())[2] == b"GET /b 0"
-        assert sum(request.path == "/large" for request in application.came) == 1
+        assert sum(request.path == "/large" for request in served.application.came) == 1
         for _ in range(3):
             assert len((await one.answer())[2]) == 50_000_000
 
@@ -230,36 +210,34 @@ async def test_an_idle_caller_does_not_keep_its_connection(text: bytes) -> None:
 
 async def test_a_caller_that_waits_for_us_is_not_closed() -> None:
     """A bind takes as long as the API server takes."""
-    application = Application()
-    async with edge(application, SOON) as url, client(url) as one:
+    async with serving(SOON) as served, client(served.url) as one:
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
         await asyncio.sleep(0.4)
-        application.release.set()
+        served.application.release.set()
         assert (await one.answer())[2] == b"at last"
 
 
 async def test_the_end_finishes_what_is_under_way() -> None:
     """A bind is answered, and a large answer that is being read; an idle connection is closed, a new one refused."""
-    application = Application()
     async with (
-        running(application, Limits(shutdown=1000)) as (server, url),
-        client(url) as idle,
-        client(url) as one,
-        client(url) as reads,
+        serving(Limits(shutdown=1000)) as served,
+        client(served.url) as idle,
+        client(served.url) as one,
+        client(served.url) as reads,
     ):
         await reads.send(b"GET /large HTTP/1.1\r\n\r\n")
         head = await reads.reader.readuntil(b"\r\n\r\n")
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n")
-        await until(lambda: len(application.came) == 2)
-        stopping = asyncio.create_task(server.stop())
+        await until(lambda: len(served.application.came) == 2)
+        stopping = asyncio.create_task(served.edge.stop())
         # Its connection was to be kept when its answer began.
         assert (b"connection: close" in head, len(await reads.reader.read())) == (False, 50_000_000)
         assert await idle.is_closed()
         with pytest.raises(ConnectionError):
-            async with client(url):
+            async with client(served.url):
                 pass
         assert not stopping.done()
-        application.release.set()
+        served.application.release.set()
         _, headers, body = await one.answer()
         await stopping
 
@@ -343,3 +321,92 @@ def test_a_file_that_is_not_what_it_should_be_is_a_usage_error(
 
     with pytest.raises(UsageError, match=str(path)):
         load_tls(files)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\nx-more: 1\r\nconnection: close\r\n\r\n"
+
+
+async def ask(one: Client, path: bytes = b"/endless") -> bytes:
+    """Send a request; the head of its answer."""
+    await one.send(b"GET %b HTTP/1.1\r\n\r\n" % path)
+    return await one.reader.readuntil(b"\r\n\r\n")
+
+
+async def test_each_piece_goes_to_all_that_listen() -> None:
+    """In its order, without a length, until the server or the client ends it."""
+    async with serving() as served, client(served.url) as one, client(served.url) as other:
+        assert [await ask(one), await ask(other)] == [HEAD, HEAD]
+        assert len(served.application.audience) == 2
+        served.application.audience.send(b"second\n")
+        served.application.audience.send(b"third\n")
+        for each in (one, other):
+            assert [await each.reader.readline() for _ in range(3)] == [b"first\n", b"second\n", b"third\n"]
+        other.writer.close()
+        await until(lambda: len(served.application.audience) == 1)
+        served.application.audience.send(b"fourth\n")
+        assert await one.reader.readline() == b"fourth\n"
+
+
+async def test_requests_behind_an_endless_one_are_not_answered() -> None:
+    """There is no place for an answer behind one that does not end; also if both come in one packet."""
+    async with serving() as served, client(served.url) as one:
+        await one.send(b"GET /endless HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
+        assert await one.reader.readuntil(b"first\n") == HEAD + b"first\n"
+        await one.send(b"GET /c HTTP/1.1\r\n\r\n")
+        served.application.audience.send(b"second\n")
+        assert await one.reader.readline() == b"second\n"
+
+    assert [request.path for request in served.application.came] == ["/endless"]
+
+
+async def test_a_quiet_listener_is_not_idle() -> None:
+    """The limit of idle connections is for those without a request; each sweep ends only them."""
+    limits = Limits(idle=1, transfer=60, sweep=0.05)
+    async with serving(limits) as served, client(served.url) as one, client(served.url) as idle:
+        await ask(one)
+        assert await idle.is_closed()
+        assert len(served.application.audience) == 1
+        served.application.audience.send(b"second\n")
+        assert await one.reader.readuntil(b"second\n") == b"first\nsecond\n"
+
+
+async def test_a_listener_that_does_not_read_misses_pieces() -> None:
+    """The server holds one large piece for it at most, and no piece in part. It closes it if it takes too long."""
+    piece = b"x" * 20_000_000 + b"\n"
+    async with serving() as served, client(served.url) as one:
+        await ask(one)
+        for text in (piece, b"lost\n"):
+            served.application.audience.send(text)
+        rest = b"first\n" + piece
+        assert await one.reader.readexactly(len(rest)) == rest
+        await until(lambda: served.held == 0)
+        served.application.audience.send(b"next\n")
+        assert await one.reader.readline() == b"next\n"
+    async with serving(Limits(transfer=0.2, sweep=0.02)) as served, client(served.url) as one:
+        await ask(one)
+        for _ in range(5):
+            served.application.audience.send(piece)
+        await asyncio.sleep(0)
+        assert 0 < served.held <= len(piece)
+        await until(lambda: not served.application.audience)
+        assert served.held == 0
+
+
+async def test_listeners_are_given_up_for_a_new_caller() -> None:
+    """A scheduler finds a place although pages are open."""
+    async with serving(Limits(connections=1)) as served, client(served.url) as one:
+        await ask(one)
+        async with client(served.url) as scheduler:
+            await ask(scheduler, b"/b")
+        await one.reader.readline()
+        assert await one.is_closed()
+        await until(lambda: not served.application.audience)
+
+
+async def test_the_end_of_the_server_ends_them() -> None:
+    """At once: a client that listens does not hold up a shutdown."""
+    async with serving(Limits(shutdown=600)) as served, client(served.url) as one:
+        await ask(one)
+        await asyncio.wait_for(served.edge.stop(), 300)
+        assert await one.reader.read() == b"first\n"
+        assert len(served.application.audience) == 0

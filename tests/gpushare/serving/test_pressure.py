@@ -155,14 +155,16 @@ async def test_a_head_is_counted_from_its_first_byte() -> None:
 
 
 async def test_requests_ahead_of_answers_are_few() -> None:
-    """Requests that are read before the first is answered are bounded: each takes more memory than its bytes."""
+    """Requests that are read before the first is answered keep their order, and are bounded: each takes more than its bytes."""
     async with serving() as served, client(served.url) as one:
         await one.send(b"GET /slow HTTP/1.1\r\n\r\n" + b"GET /b HTTP/1.1\r\n\r\n" * 1000)
         await until(lambda: bool(served.application.came))
+        assert [request.path for request in served.application.came] == ["/slow"]
         served.application.release.set()
-        answers = [(await one.answer())[0] for _ in range(17)]
+        answers = [await one.answer() for _ in range(17)]
 
-    assert answers == [200] * 16 + [503]
+    assert [status for status, _, _ in answers] == [200] * 16 + [503]
+    assert [body for _, _, body in answers[:16]] == [b"at last"] + [b"GET /b 0"] * 15
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from gpushare.manifests import Pod
 from gpushare.setup import cluster_objects
 from gpushare.setup.core.installed_objects import EXTENDER, PLUGIN, bypasses_extender, scheduler_faults
 from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, listen
+from tests.servers import kubeconfig
 
 DEPLOYMENT = {"spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
 DAEMON_SET = {"status": {"desiredNumberScheduled": 2, "numberReady": 2}}
@@ -21,19 +21,6 @@ INSTALL = "kubectl apply -k clusters/deploy/base  # once your images are set the
 LOOK = "kubectl -n kube-system describe {0}; kubectl -n kube-system logs {0}"
 LABEL = "kubectl get nodes -L gpushare  # then, for each NODE that has cards: kubectl label node NODE gpushare=true"
 ZERO = f"deployment {EXTENDER} is scaled to 0: no pod that waits gets a card"
-
-
-def write_kubeconfig(folder: Path, url: str) -> Path:
-    """Without a login."""
-    path = folder / "kubeconfig"
-    path.write_text(
-        yaml.safe_dump({
-            "clusters": [{"name": "c", "cluster": {"server": url}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c"}}],
-            "current-context": "c",
-        })
-    )  # fmt: skip
-    return path
 
 
 @pytest.mark.parametrize(
@@ -80,7 +67,7 @@ async def test_what_a_cluster_lacks_is_named(
         return Answer({"kind": "Status", "message": "not found", "code": 404}, 404) if found is None else Answer(found)
 
     async with listen(ScriptedApi(respond)) as url:
-        *found, past = await cluster_objects.look(str(write_kubeconfig(tmp_path, url)), None)
+        *found, past = await cluster_objects.look(kubeconfig(tmp_path, url), None)
 
     assert [(fault.what, fault.fix) for fault in found] == faults
     assert past.what.startswith("pod hub/a shares a card")

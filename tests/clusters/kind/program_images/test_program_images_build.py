@@ -1,8 +1,9 @@
-"""The content of this checkout's images, if Docker has them, and the files that decide their tag."""
+"""This checkout's images: their content if Docker has them, the files that decide their tag, the start of the simulated plugin."""
 
 from __future__ import annotations
 
 import os
+import runpy
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from clusters.kind.engine.docker_client import docker
 from clusters.kind.engine.engine import engine_environment
 from clusters.kind.program_images import build, build_context
+from clusters.kind.program_images.build import CHECKOUT
 from clusters.provider import ClusterError
 
 
@@ -66,3 +68,17 @@ def test_of_the_project_file_only_what_makes_a_wheel_counts(copied: Path) -> Non
 
     page.write_text(page.read_text().replace('"msgspec>=', '"somewhat>=1", "msgspec>=', 1))
     assert build.digest(copied) != before
+
+
+PROGRAM = CHECKOUT / "clusters/kind/program_images/files/simulated_plugin.py"
+
+
+def test_it_refuses_where_a_real_driver_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The simulated plugin refuses a node with a real driver even if FAKENVML_STATE is set; its cards would not exist there."""
+    monkeypatch.setenv("FAKENVML_STATE", str(tmp_path / "state"))
+    main = runpy.run_path(str(PROGRAM))["main"]
+
+    assert main(tmp_path) == 1
+    assert "a real NVIDIA driver" in capsys.readouterr().err

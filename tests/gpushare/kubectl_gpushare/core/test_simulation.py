@@ -44,7 +44,7 @@ def fill(state: ClusterState, asked: Subject, chance: random.Random) -> int:
     """Bind such pods to any node that takes one, as a scheduler of any taste does, until none does: how many."""
     wanted = amounts_of(asked.pod)
     for bound in range(LARGE):
-        question, infos = state.question_of(asked), state.snapshot().nodes
+        question, infos = state.question_of(asked), state.book.snapshot().nodes
         fitting = {
             name: shares
             for name, one in state.nodes.items()
@@ -217,13 +217,13 @@ def test_fragmentation_counts_the_cpu_of_every_pod() -> None:
         one["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "2"}
     state = cluster(node(), other, pod("f", 4, "a", 0), policy="fragmentation")
 
-    assert state.snapshot().free_cpu["a"] == 6000
-    assert state.snapshot().forecast() is not None
+    assert state.book.snapshot().free_cpu["a"] == 6000
+    assert state.book.snapshot().forecast() is not None
     question = state.question_of(subject(asked))
     assert question.cpu_milli == 2000
     state.assume("a", subject(asked), question.request, ((0, 4),))
-    assert state.snapshot().free_cpu["a"] == 4000
-    assert "a" not in cluster(node(), other).snapshot().free_cpu
+    assert state.book.snapshot().free_cpu["a"] == 4000
+    assert "a" not in cluster(node(), other).book.snapshot().free_cpu
 
 
 def test_what_a_bound_pod_takes_of_its_node() -> None:
@@ -237,8 +237,8 @@ def test_what_a_bound_pod_takes_of_its_node() -> None:
     after = cluster(node("a", 14), ended)
 
     assert "1.5" in state.problems["uid-odd"]
-    assert state.snapshot().nodes["a"].used == 1
-    assert (after.free_on("a")["cpu"], after.snapshot().nodes["a"].largest_free) == (8000, 0)
+    assert state.book.snapshot().nodes["a"].used == 1
+    assert (after.free_on("a")["cpu"], after.book.snapshot().nodes["a"].largest_free) == (8000, 0)
 
 
 REFUSED = report("0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem.")
@@ -258,7 +258,7 @@ REFUSED = report("0/1 nodes are available: 1 Insufficient aliyun.com/gpu-mem.")
 def test_each_program_has_the_same_largest_pod(objects: tuple[Object, ...], largest: int) -> None:
     """The page and simulate name its size; explain has room for a pod of it and for no larger one."""
     rows = Rows()
-    for _ in rows.follow(list(cluster(*objects).snapshot().nodes.values())):
+    for _ in rows.follow(list(cluster(*objects).book.snapshot().nodes.values())):
         pass
     models = simulated(pod(), *objects)["models"]
     sizes = [size for size in (largest, largest + 1) if size]
