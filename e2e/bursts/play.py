@@ -48,6 +48,7 @@ from e2e.site.node_cards import amount
 SETTLE_SECONDS: Final = 60.0
 # The device plugin's log lines after it has put two annotations right.
 _REPAIR: Final = re.compile(r"\bexchanged\b|\bmoved\b")
+_MOVED: Final = re.compile(r"(?:exchanged|gave way) pod=\S+ uid=(\S+)")
 _PROGRAM: Final = "device_plugin"
 
 
@@ -244,13 +245,18 @@ class Player:
                 self._had["pods_of_phase_Unknown"] += 1
 
     async def _edit(self, burst: Burst) -> list[str]:
-        """An administrator writes another card on some pods that run: the plugin writes the true one again."""
+        """An administrator writes another card on some pods that run: the plugin writes the true one again.
+
+        A pod that was moved is left out: extenders book it on both cards, if it names that of its Binding again.
+        """
+        moved = {uid for node in self.nodes for uid in _MOVED.findall(self._cluster.log(_PROGRAM, node))}
         edited = {name for name, pod in burst.staying.items() if pod.is_edited}
         cards = {}
         for pod in await self._pods():
             index = (pod["metadata"].get("annotations") or {}).get(spec.POD_INDEX, "")
             others = self._known.get(pod["spec"].get("nodeName", ""), {}).keys() - {int(index or -1)}
-            if pod["metadata"]["labels"][POD_LABEL] in edited and is_running(pod) and index and others:
+            is_edited = pod["metadata"]["labels"][POD_LABEL] in edited and pod["metadata"]["uid"] not in moved
+            if is_edited and is_running(pod) and index and others:
                 cards[pod["metadata"]["uid"]] = index
                 await self._patch(pod, {"metadata": {"annotations": {spec.POD_INDEX: str(min(others))}}})
                 self._had["pods_with_a_card_by_an_administrator"] += 1
