@@ -97,7 +97,7 @@ async def open_player(provider: str, target: Target, choices: Choices, seed: str
             target = target.with_extender_options({"guarded": ""})
         choices = replace(choices, speed=speed, disturbance=disturbance)
         async with own_cluster(provider, nodes, target, choices) as cluster:
-            await _furnish(cluster, world)
+            await _furnish(cluster, world, has_addresses=provider == "embedded")
             unhealthy = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else frozenset()
             names = [node.name for node in nodes]
             async with player_on(
@@ -146,13 +146,15 @@ async def player_on(
         yield player
 
 
-async def _furnish(cluster: Cluster, world: World) -> None:
-    """Write the metadata of another program on the nodes, and create the class of urgent pods."""
+async def _furnish(cluster: Cluster, world: World, *, has_addresses: bool) -> None:
+    """Write the metadata of another program on the nodes, and create the class of urgent pods.
+
+    A real API server asks a kubelet for logs at the first address.
+    """
     for node in world.nodes:
         await cluster.api.patch(NODES, node.name, {"metadata": FOREIGN}, content_type=MERGE_PATCH)
-        await cluster.api.patch(
-            NODES, node.name, {"status": node.status()}, subresource="status", content_type=MERGE_PATCH
-        )
+        status = {"status": node.status(has_addresses=has_addresses)}
+        await cluster.api.patch(NODES, node.name, status, subresource="status", content_type=MERGE_PATCH)
     if world.is_guarded:
         await grant_guards(cluster.api)
     if world.nodes:

@@ -65,10 +65,10 @@ class NodePlan:
         options = {"slots": str(SLOTS_OF_A_CARD)} if has_slots else {}
         return NodeSpec(self.name, str(box), plugin_options=options, admission_shuffle=_SHUFFLE)
 
-    def status(self) -> dict[str, Any]:
+    def status(self, *, has_addresses: bool) -> dict[str, Any]:
         """The part of its status that others write."""
         addresses = [{"type": kind, "address": address} for kind, address in self.addresses]
-        return {"addresses": addresses, "capacity": {FOREIGN_RESOURCE: FOREIGN_AMOUNT}}
+        return {"capacity": {FOREIGN_RESOURCE: FOREIGN_AMOUNT}} | ({"addresses": addresses} if has_addresses else {})
 
 
 @dataclass(frozen=True, slots=True)
