@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from clusters.api.api_client import MERGE_PATCH
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.processes.program import Program
-from clusters.provider import Cluster, load_nodes
+from clusters.provider import DEVICE_PLUGIN, Cluster, load_nodes
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
 from e2e import commands, spec
 from e2e.bursts.burst_plan import MOST_PODS, NAMESPACES, URGENT, Burst, make_burst
+from e2e.bursts.card_faults import Fault, reasons_of
 from e2e.bursts.play import SETTLE_SECONDS, Player
-from e2e.bursts.world import FOREIGN, SLOTS_OF_A_CARD, World, make_world, units_of_model
+from e2e.bursts.world import FOREIGN, SLOTS_OF_A_CARD, NodePlan, World, make_world, units_of_model
 from e2e.chaos.actors import grant_guards
 from e2e.observer import observing, own_cluster
 from e2e.real_kubelets import STAND_INS
@@ -98,7 +101,8 @@ async def open_player(provider: str, target: Target, choices: Choices, seed: str
         choices = replace(choices, speed=speed, disturbance=disturbance)
         async with own_cluster(provider, nodes, target, choices) as cluster:
             await _furnish(cluster, world, has_addresses=provider == "embedded")
-            unhealthy = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else frozenset()
+            await asyncio.gather(*(_replace_cards(cluster, node, Path(folder)) for node in world.nodes if node.former))
+            unhealthy = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else {}
             names = [node.name for node in nodes]
             async with player_on(
                 cluster,
@@ -120,7 +124,7 @@ async def player_on(
     *,
     is_real: bool,
     target: Target | None = None,
-    unhealthy: frozenset[tuple[str, int]] = frozenset(),
+    unhealthy: Mapping[tuple[str, int], Fault] = MappingProxyType({}),
     world: World = World(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Player]:
     """Plays on a cluster that is there, on all of its nodes with cards, of which ``unhealthy`` may not be used."""
@@ -162,8 +166,22 @@ async def _furnish(cluster: Cluster, world: World, *, has_addresses: bool) -> No
         await cluster.api.create(kind | {"value": 1000, "preemptionPolicy": "Never"})
 
 
-async def _fail_cards(cluster: Cluster, world: World) -> frozenset[tuple[str, int]]:
-    """Cards fail for good, one after the other; (node, index) of each, when the cluster offers it no more."""
+async def _replace_cards(cluster: Cluster, node: NodePlan, folder: Path) -> None:
+    """The node gets other cards while its plugin is away. One of the old ones is unhealthy, unless there is only that one."""
+    if len(node.former) > 1:
+        await cluster.fake_nvml(node.name, "xid", "0", "79")
+        await eventually(partial(_reasons, cluster, node.name), lambda seen: seen[0] != "", f"{node.name} shows it")
+    await cluster.kill(DEVICE_PLUGIN, node.name)
+    await cluster.fake_nvml(node.name, "init", "--box", str(node.box(folder)), "--seed", f"{node.name} later")
+    await cluster.launch(DEVICE_PLUGIN, node.name)
+
+
+async def _reasons(cluster: Cluster, node: str) -> dict[int, str]:
+    return reasons_of(await cluster.api.get(NODES, node))
+
+
+async def _fail_cards(cluster: Cluster, world: World) -> dict[tuple[str, int], Fault]:
+    """Cards fail, one after the other; (node, index) of each, when the cluster offers it no more."""
     unhealthy, resource = list[tuple[str, int]](), spec.RESOURCE_SLOT if world.has_slots else spec.RESOURCE_MEMORY
     for node in world.nodes:
         for index in node.unhealthy:
@@ -176,7 +194,7 @@ async def _fail_cards(cluster: Cluster, world: World) -> frozenset[tuple[str, in
             await eventually(
                 partial(_offered, cluster, node.name, resource), sum(units).__eq__, f"{node.name} offers {units}"
             )
-    return frozenset(unhealthy)
+    return dict.fromkeys(unhealthy, Fault("Xid 79", is_advised=True))
 
 
 async def _offered(cluster: Cluster, node: str, resource: str) -> int:

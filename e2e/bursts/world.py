@@ -12,7 +12,10 @@ import yaml
 
 from clusters.provider import NodeSpec
 from e2e import spec
+from e2e.bursts.card_faults import COOL_DOWN_SECONDS
 from fake_nvml.card_models import catalogue
+from fake_nvml.core.drivers import branch
+from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 # Metadata of another program on nodes and pods. Our programs must leave it as it is, which run_judge.py judges at each write.
@@ -36,6 +39,8 @@ _UNHEALTHY, _MOST_UNHEALTHY, _LARGEST = 0.4, 2, 0.5
 SLOTS_OF_A_CARD: Final = 64
 # Seconds within which a kubelet admits equal pods in any order, which a device plugin has to bear.
 _SHUFFLE: Final = 0.1
+# The chance that the cards of a node are replaced by others, before its pods come.
+_REPLACED: Final = 0.2
 # The chances of each trait of a world.
 _DISTURBED, _GUARDED, _FAILS, _SLOTS = 0.4, 0.4, 0.4, 0.25
 _ADDRESSES: Final = (
@@ -50,20 +55,38 @@ _ADDRESSES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node: the model of each card, the driver, its addresses, in their order, and the cards that have failed."""
+    """One node: the model of each card, the driver, its addresses, in their order, and the cards that have failed.
+
+    ``former`` are the models that it has at first; they are replaced while its plugin is away.
+    """
 
     name: str
     models: tuple[str, ...]
     driver: str
     addresses: tuple[tuple[str, str], ...]
     unhealthy: tuple[int, ...] = ()
+    former: tuple[str, ...] = ()
 
     def made(self, folder: Path, *, has_slots: bool = False) -> NodeSpec:
-        """The node to make; its box is a file in the folder."""
-        box = folder / f"{self.name}.yaml"
-        box.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in self.models]}))
-        options = {"slots": str(SLOTS_OF_A_CARD)} if has_slots else {}
-        return NodeSpec(self.name, str(box), plugin_options=options, admission_shuffle=_SHUFFLE)
+        """The node to make; its boxes are files in the folder."""
+        for path, models in ((self.box(folder), self.models), (folder / f"{self.name}-former.yaml", self.former)):
+            path.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in models]}))
+        options = {"cool-down": f"{COOL_DOWN_SECONDS:g}s"} | ({"slots": str(SLOTS_OF_A_CARD)} if has_slots else {})
+        return NodeSpec(
+            self.name,
+            str(path if self.former else self.box(folder)),
+            plugin_options=options,
+            admission_shuffle=_SHUFFLE,
+        )
+
+    def box(self, folder: Path) -> Path:
+        """The file of the cards that it has in the end."""
+        return folder / f"{self.name}.yaml"
+
+    @property
+    def knows_advice(self) -> bool:
+        """Does its driver tell what recovers a card?"""
+        return branch(self.driver) >= RECOVERY_ACTION_SINCE
 
     def status(self, *, has_addresses: bool) -> dict[str, Any]:
         """The part of its status that others write."""
@@ -81,7 +104,7 @@ class World:
     is_guarded: bool = False
     """The extender reserves cards as if there were other extenders."""
     fails_late: bool = False
-    """In each burst a card fails under a pod."""
+    """In each burst cards fail under pods, and recover."""
     has_slots: bool = False
     """Its nodes are in slots mode, in exact MiB."""
 
@@ -121,4 +144,6 @@ def _node(rng: random.Random, name: str, counts: tuple[int, int]) -> NodePlan:
         # Without it a pod of its size finds no card that any pod's end would free.
         largest = max(range(count), key=lambda place: units_of_model(models[place], driver))
         unhealthy = list({largest, *unhealthy[1:]})
-    return NodePlan(name, models, driver, tuple(addresses), tuple(unhealthy) if rng.random() < _UNHEALTHY else ())
+    unhealthy = unhealthy if rng.random() < _UNHEALTHY else []
+    former = tuple(rng.choice(known) for _ in range(rng.randint(*counts))) if rng.random() < _REPLACED else ()
+    return NodePlan(name, models, driver, tuple(addresses), tuple(unhealthy), former)
