@@ -93,8 +93,10 @@ async def open_player(provider: str, target: Target, choices: Choices, seed: str
         target = load_target(target.slots_target, choices.environment)
     else:
         world = replace(world, has_slots=False)
+    world = replace(world, has_usage=world.has_usage and "usage" in target.claims)
     with tempfile.TemporaryDirectory() as folder, options_known(target):
-        made = [one.made(Path(folder), has_slots=world.has_slots) for one in world.nodes]
+        traits = {"has_slots": world.has_slots, "has_usage": world.has_usage}
+        made = [one.made(Path(folder), **traits) for one in world.nodes]
         nodes = [target.spelt(one) for one in made or load_nodes(_NODES_FILE)]
         if world.is_guarded and "guarded" in target.claims:
             target = target.with_extender_options({"guarded": ""})

@@ -33,6 +33,7 @@ from e2e.bursts.judge import (
     is_without_room,
     started_again,
     unsettled,
+    use_of,
     wrong_node,
     wrong_rows,
 )
@@ -45,6 +46,7 @@ from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slotted, unreadable
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import SUM, right_card
+from e2e.metrics import samples_in
 from e2e.observer import Observer
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
@@ -114,11 +116,13 @@ class Player:
             worlds_with_a_disturbed_API_server=int(self.world.is_disturbed),
         )
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
-        result.findings = await self._wrong_nodes() or await self._steps(burst)
-        result.findings += await self._settle(burst, frozenset(burst.staying))
+        result.findings = await self._wrong_nodes()
+        result.findings = result.findings or await self._steps(burst) + await self._settle(
+            burst, frozenset(burst.staying)
+        )
         if not result.findings:
             await self._lose(burst)
-            result.findings = await self._edit(burst) or await self._trouble(burst)
+            result.findings = await self._edit(burst) or await self._trouble(burst) or await self._hide_use()
         rest = time.monotonic()
         other_sums = frozenset(self.nodes) if self._is_real else burst.restarted | self._restarted
         seen = await self._look(result)
@@ -235,11 +239,7 @@ class Player:
         async def wrong() -> list[str]:
             return [f"watched {text}" for text in wrong_rows(watched(), *await self._listed(), await self.sizes())]
 
-        with contextlib.suppress(NotReachedError):
-            await eventually(
-                wrong, lambda found: not found, "the watched table is the API's", seconds=self._settle_seconds
-            )
-        return await wrong()
+        return await self._until_right(wrong, "the watched table is the API's")
 
     async def _restart_extender(self) -> None:
         await self._cluster.kill(EXTENDER)
@@ -278,10 +278,7 @@ class Player:
                 and pod["metadata"]["annotations"].get(spec.POD_INDEX) != card
             ]
 
-        try:
-            return await eventually(wrong, lambda found: not found, "cards are as before", seconds=self._settle_seconds)
-        except NotReachedError:
-            return await wrong()
+        return await self._until_right(wrong, "cards are as before")
 
     async def _trouble(self, burst: Burst) -> list[str]:
         """In some worlds cards of a node with pods fail and recover, its plugin is away a while, or its Node is created again."""
@@ -324,6 +321,36 @@ class Player:
         )
         return found or await self._settle(burst, frozenset(burst.staying))
 
+    async def _hide_use(self) -> list[str]:
+        """In some worlds NVML does not know a card's processes for a while: their pods' use has no sample, and no card changes."""
+        held = sorted(one for one in booked_in_api(await self._pods()) if not self._faults.get(one, Fault()).is_lost)
+        if not (self.world.has_usage and held):
+            return []
+        node, card = held[0]
+        self._had["cards_without_known_processes"] += 1
+        for function, *count in (("ComputeRunningProcesses",), ("MemoryInfo", "--count", "1")):
+            fault = ("fail", f"nvmlDeviceGet{function}*", "--card", str(card), "--with", "UNKNOWN", *count)
+            await self._cluster.fake_nvml(node, *fault)
+        found = await self._wrong_use(node, card)
+        await self._cluster.fake_nvml(node, "faults", "clear")
+        return found or await self._wrong_use(node) or await self._wrong_nodes()
+
+    async def _wrong_use(self, node: str, *hidden: int) -> list[str]:
+        """The pods of which the node's plugin does not come to publish what their processes hold, on cards that are not hidden."""
+        port = re.findall(r"metrics at address=127\.0\.0\.1 port=(\d+)", self._cluster.log(_PROGRAM, node))[-1]
+        silent = {*hidden, *(card for (on, card), fault in self._faults.items() if on == node and fault.is_lost)}
+
+        async def wrong() -> list[str]:
+            due = use_of([pod for pod in await self._pods() if pod["spec"].get("nodeName") == node], silent)
+            page = (await self.observer.get(f"http://127.0.0.1:{port}/metrics")).text
+            shown = {
+                (one.labels["uid"], int(one.labels["card"])): one.value
+                for one in samples_in(page, "gpushare_pod_used_bytes")
+            }
+            return [f"{node} publishes {shown} as used, should be {due}"] if shown != due else []
+
+        return await self._until_right(wrong, "the plugin publishes what pods use")
+
     async def _create_again(self, node: str) -> None:
         """Delete the Node; with its next start the kubelet creates it again."""
         await self._cluster.api.patch(NODES, node, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
@@ -346,8 +373,12 @@ class Player:
                 found += wrong_node(node, pods, self.observer.cards(name).cards, reasons)
             return found
 
+        return await self._until_right(wrong, "nodes show their cards")
+
+    async def _until_right(self, wrong: Callable[[], Awaitable[list[str]]], what: str) -> list[str]:
+        """The findings when there are none any more, or after a while."""
         with contextlib.suppress(NotReachedError):
-            await eventually(wrong, lambda found: not found, "nodes show their cards", seconds=self._settle_seconds)
+            await eventually(wrong, lambda found: not found, what, seconds=self._settle_seconds)
         return await wrong()
 
     async def _ask(self, burst: Burst, rest: float) -> None:

@@ -42,7 +42,15 @@ _SHUFFLE: Final = 0.1
 # The chance that the cards of a node are replaced by others, before its pods come.
 _REPLACED: Final = 0.2
 # The chances of each trait of a world.
-_DISTURBED, _GUARDED, _FAILS, _SLOTS = 0.4, 0.4, 0.4, 0.25
+_DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED = 0.4, 0.4, 0.4, 0.25, 0.3
+# A plugin that looks at the processes on cards, and often at the cards themselves.
+_USAGE: Final = {
+    "usage": "",
+    "usage-interval": "1s",
+    "survey-interval": "1s",
+    "proc-root": "{proc_root}",
+    "metrics-address": "127.0.0.1:0",
+}
 _ADDRESSES: Final = (
     ("Hostname", "{node}"),
     ("ExternalIP", "203.0.113.9"),
@@ -67,11 +75,12 @@ class NodePlan:
     unhealthy: tuple[int, ...] = ()
     former: tuple[str, ...] = ()
 
-    def made(self, folder: Path, *, has_slots: bool = False) -> NodeSpec:
+    def made(self, folder: Path, *, has_slots: bool = False, has_usage: bool = False) -> NodeSpec:
         """The node to make; its boxes are files in the folder."""
         for path, models in ((self.box(folder), self.models), (folder / f"{self.name}-former.yaml", self.former)):
             path.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in models]}))
         options = {"cool-down": f"{COOL_DOWN_SECONDS:g}s"} | ({"slots": str(SLOTS_OF_A_CARD)} if has_slots else {})
+        options |= _USAGE if has_usage else {}
         return NodeSpec(
             self.name,
             str(path if self.former else self.box(folder)),
@@ -107,6 +116,8 @@ class World:
     """In each burst cards fail under pods, and recover."""
     has_slots: bool = False
     """Its nodes are in slots mode, in exact MiB."""
+    has_usage: bool = False
+    """Its plugins compare what pods use of the cards with what they booked."""
 
     @property
     def mib_per_unit(self) -> int:
@@ -119,9 +130,7 @@ def make_world(seed: str, number: int) -> World:
     rng = random.Random(f"world {seed}/{number}")
     counts, places = (_MANY, 1) if number % _LARGE == 0 else (_FEW, rng.randint(1, _MOST_NODES))
     nodes = tuple(_node(rng, f"w{place}", counts) for place in range(places))
-    chances = (_DISTURBED, _GUARDED, _FAILS, _SLOTS)
-    is_disturbed, is_guarded, fails_late, has_slots = (rng.random() < chance for chance in chances)
-    return World(nodes, is_disturbed, is_guarded, fails_late, has_slots)
+    return World(nodes, *(rng.random() < chance for chance in (_DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED)))
 
 
 def units_of_model(model: str, driver: str, mib_per_unit: int = spec.MIB_PER_UNIT) -> int:
