@@ -204,14 +204,17 @@ async def _offered(cluster: Cluster, node: str, resource: str) -> int:
 
 
 async def _table(cluster: Cluster, target: Target) -> str:
-    argv, environment = await _inspect(cluster, target)
+    argv, environment = await _inspect(cluster, target, target.inspect.account)
     return (await commands.run(*argv, variables=environment)).said
 
 
 @contextlib.asynccontextmanager
 async def _watching(cluster: Cluster, target: Target) -> AsyncIterator[Callable[[], str]]:
-    """``inspect --watch`` runs while inside; what it has printed so far."""
-    argv, environment = await _inspect(cluster, target)
+    """``inspect --watch`` runs while inside, for an administrator, which may watch; what it has printed so far.
+
+    Without that right it lists again, after half a minute in the end.
+    """
+    argv, environment = await _inspect(cluster, target, account="")
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "watched"
         program = Program("inspect --watch", [*argv, "--watch"], {**os.environ, **environment}, log)
@@ -226,6 +229,6 @@ async def _is_there(log: Path) -> bool:
     return bool(log.read_text())
 
 
-async def _inspect(cluster: Cluster, target: Target) -> tuple[list[str], dict[str, str]]:
-    argv, environment = target.inspect.command(kubeconfig=str(await cluster.kubeconfig_of(target.inspect.account)))
+async def _inspect(cluster: Cluster, target: Target, account: str) -> tuple[list[str], dict[str, str]]:
+    argv, environment = target.inspect.command(kubeconfig=str(await cluster.kubeconfig_of(account)))
     return argv, {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **environment}

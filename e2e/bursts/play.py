@@ -147,8 +147,9 @@ class Player:
     def recent_logs(self, lines: int = 80) -> str:
         """The last lines of the programs' logs, for a reader of a burst's findings."""
         programs = [(EXTENDER, None), *((_PROGRAM, node) for node in self.nodes)]
-        tails = {of: self._cluster.log(*of).splitlines()[-lines:] for of in programs}
-        return "\n".join(f"{node or program}: {line}" for (program, node), tail in tails.items() for line in tail)
+        logs = {node or program: self._cluster.log(program, node) for program, node in programs}
+        logs = {"watched": self._watched() if self._watched is not None else "", **logs}
+        return "\n".join(f"{name}: {line}" for name, log in logs.items() for line in log.splitlines()[-lines:])
 
     async def clear(self) -> None:
         """Take all pods away, and wait until no process holds a card."""
