@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from clusters.api.api_client import MERGE_PATCH
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.processes.program import Program
-from clusters.provider import Cluster, load_nodes
+from clusters.provider import DEVICE_PLUGIN, Cluster, load_nodes
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
 from e2e import commands, spec
 from e2e.bursts.burst_plan import MOST_PODS, NAMESPACES, URGENT, Burst, make_burst
+from e2e.bursts.card_faults import Fault, reasons_of
 from e2e.bursts.play import SETTLE_SECONDS, Player
-from e2e.bursts.world import FOREIGN, SLOTS_OF_A_CARD, World, make_world, units_of_model
+from e2e.bursts.world import FOREIGN, SLOTS_OF_A_CARD, NodePlan, World, make_world, units_of_model
 from e2e.chaos.actors import grant_guards
 from e2e.observer import observing, own_cluster
 from e2e.real_kubelets import STAND_INS
@@ -90,15 +93,18 @@ async def open_player(provider: str, target: Target, choices: Choices, seed: str
         target = load_target(target.slots_target, choices.environment)
     else:
         world = replace(world, has_slots=False)
+    world = replace(world, has_usage=world.has_usage and "usage" in target.claims)
     with tempfile.TemporaryDirectory() as folder, options_known(target):
-        made = [one.made(Path(folder), has_slots=world.has_slots) for one in world.nodes]
+        traits = {"has_slots": world.has_slots, "has_usage": world.has_usage}
+        made = [one.made(Path(folder), **traits) for one in world.nodes]
         nodes = [target.spelt(one) for one in made or load_nodes(_NODES_FILE)]
         if world.is_guarded and "guarded" in target.claims:
             target = target.with_extender_options({"guarded": ""})
         choices = replace(choices, speed=speed, disturbance=disturbance)
         async with own_cluster(provider, nodes, target, choices) as cluster:
-            await _furnish(cluster, world)
-            unhealthy = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else frozenset()
+            await _furnish(cluster, world, has_addresses=provider == "embedded")
+            await asyncio.gather(*(_replace_cards(cluster, node, Path(folder)) for node in world.nodes if node.former))
+            unhealthy = await _fail_cards(cluster, world) if "cards-annotation" in target.claims else {}
             names = [node.name for node in nodes]
             async with player_on(
                 cluster,
@@ -120,7 +126,7 @@ async def player_on(
     *,
     is_real: bool,
     target: Target | None = None,
-    unhealthy: frozenset[tuple[str, int]] = frozenset(),
+    unhealthy: Mapping[tuple[str, int], Fault] = MappingProxyType({}),
     world: World = World(),  # noqa: B008 - frozen
 ) -> AsyncIterator[Player]:
     """Plays on a cluster that is there, on all of its nodes with cards, of which ``unhealthy`` may not be used."""
@@ -146,13 +152,15 @@ async def player_on(
         yield player
 
 
-async def _furnish(cluster: Cluster, world: World) -> None:
-    """Write the metadata of another program on the nodes, and create the class of urgent pods."""
+async def _furnish(cluster: Cluster, world: World, *, has_addresses: bool) -> None:
+    """Write the metadata of another program on the nodes, and create the class of urgent pods.
+
+    A real API server asks a kubelet for logs at the first address.
+    """
     for node in world.nodes:
         await cluster.api.patch(NODES, node.name, {"metadata": FOREIGN}, content_type=MERGE_PATCH)
-        await cluster.api.patch(
-            NODES, node.name, {"status": node.status()}, subresource="status", content_type=MERGE_PATCH
-        )
+        status = {"status": node.status(has_addresses=has_addresses)}
+        await cluster.api.patch(NODES, node.name, status, subresource="status", content_type=MERGE_PATCH)
     if world.is_guarded:
         await grant_guards(cluster.api)
     if world.nodes:
@@ -160,8 +168,22 @@ async def _furnish(cluster: Cluster, world: World) -> None:
         await cluster.api.create(kind | {"value": 1000, "preemptionPolicy": "Never"})
 
 
-async def _fail_cards(cluster: Cluster, world: World) -> frozenset[tuple[str, int]]:
-    """Cards fail for good, one after the other; (node, index) of each, when the cluster offers it no more."""
+async def _replace_cards(cluster: Cluster, node: NodePlan, folder: Path) -> None:
+    """The node gets other cards while its plugin is away. One of the old ones is unhealthy, unless there is only that one."""
+    if len(node.former) > 1:
+        await cluster.fake_nvml(node.name, "xid", "0", "79")
+        await eventually(partial(_reasons, cluster, node.name), lambda seen: seen[0] != "", f"{node.name} shows it")
+    await cluster.kill(DEVICE_PLUGIN, node.name)
+    await cluster.fake_nvml(node.name, "init", "--box", str(node.box(folder)), "--seed", f"{node.name} later")
+    await cluster.launch(DEVICE_PLUGIN, node.name)
+
+
+async def _reasons(cluster: Cluster, node: str) -> dict[int, str]:
+    return reasons_of(await cluster.api.get(NODES, node))
+
+
+async def _fail_cards(cluster: Cluster, world: World) -> dict[tuple[str, int], Fault]:
+    """Cards fail, one after the other; (node, index) of each, when the cluster offers it no more."""
     unhealthy, resource = list[tuple[str, int]](), spec.RESOURCE_SLOT if world.has_slots else spec.RESOURCE_MEMORY
     for node in world.nodes:
         for index in node.unhealthy:
@@ -174,7 +196,7 @@ async def _fail_cards(cluster: Cluster, world: World) -> frozenset[tuple[str, in
             await eventually(
                 partial(_offered, cluster, node.name, resource), sum(units).__eq__, f"{node.name} offers {units}"
             )
-    return frozenset(unhealthy)
+    return dict.fromkeys(unhealthy, Fault("Xid 79", is_advised=True))
 
 
 async def _offered(cluster: Cluster, node: str, resource: str) -> int:
@@ -182,14 +204,17 @@ async def _offered(cluster: Cluster, node: str, resource: str) -> int:
 
 
 async def _table(cluster: Cluster, target: Target) -> str:
-    argv, environment = await _inspect(cluster, target)
+    argv, environment = await _inspect(cluster, target, target.inspect.account)
     return (await commands.run(*argv, variables=environment)).said
 
 
 @contextlib.asynccontextmanager
 async def _watching(cluster: Cluster, target: Target) -> AsyncIterator[Callable[[], str]]:
-    """``inspect --watch`` runs while inside; what it has printed so far."""
-    argv, environment = await _inspect(cluster, target)
+    """``inspect --watch`` runs while inside, for an administrator, which may watch; what it has printed so far.
+
+    Without that right it lists again, after half a minute in the end.
+    """
+    argv, environment = await _inspect(cluster, target, account="")
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "watched"
         program = Program("inspect --watch", [*argv, "--watch"], {**os.environ, **environment}, log)
@@ -204,6 +229,6 @@ async def _is_there(log: Path) -> bool:
     return bool(log.read_text())
 
 
-async def _inspect(cluster: Cluster, target: Target) -> tuple[list[str], dict[str, str]]:
-    argv, environment = target.inspect.command(kubeconfig=str(await cluster.kubeconfig_of(target.inspect.account)))
+async def _inspect(cluster: Cluster, target: Target, account: str) -> tuple[list[str], dict[str, str]]:
+    argv, environment = target.inspect.command(kubeconfig=str(await cluster.kubeconfig_of(account)))
     return argv, {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **environment}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from e2e import spec
 from e2e.bursts.burst_plan import ENDS_LABEL, POD_LABEL
-from e2e.checkers.history import Asked, Cards, Entry, Listed, State, name_of
+from e2e.checkers.history import Asked, Card, Cards, Entry, Listed, State, name_of
 from e2e.checkers.judgement import Finding
-from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, shares_or_none
-from e2e.checkers.pod_requests import units_of
+from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, shares_or_none, slots_taken
+from e2e.checkers.pod_requests import gpu_containers, units_of
+from e2e.site.node_cards import amount, described
 
 # The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
 _KEPT: Final = "the kubelet keeps"
@@ -136,6 +137,13 @@ def held_memory(state: State, entry: Entry) -> Iterator[Finding]:
             yield Finding("held memory", entry.at, text, node=entry.node, card=index)
 
 
+def use_of(pods: Iterable[Mapping[str, Any]], silent: Collection[int]) -> dict[tuple[str, int], int]:
+    """The bytes that processes of a node's running pods hold, by uid and card, without those of cards that are ``silent``."""
+    running = [pod for pod in pods if is_running(pod) and gpu_containers(pod)]
+    shares = [(pod, card) for pod in running for card in shares_or_none(pod) or () if card not in silent]
+    return {(pod["metadata"]["uid"], card): _held(pod) * 1024**2 for pod, card in shares}
+
+
 def _held(pod: Mapping[str, Any]) -> int:
     """The memory that its containers were made to hold, in MiB, without init containers: these have ended."""
     sidecars = [one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
@@ -165,6 +173,45 @@ def wrong_rows(
         if (shown := rows.get(name, [])[: len(cards) + 1]) != [address, *cards]:
             findings.append(f"{name}: its row in the table is {shown}, should be {[address, *cards]}")
     return findings
+
+
+def wrong_node(
+    node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], cards: Mapping[int, Card], reasons: Mapping[int, str]
+) -> list[str]:
+    """The parts of a Node that are not those of its cards, of which some are unhealthy for ``reasons``, and of its pods.
+
+    Of an unhealthy card the units, or slots, that its pods hold are offered. Slots mode takes slots away, and no memory.
+    """
+    name, found = node["metadata"]["name"], described(node)
+    shown = {
+        index: (card.uuid, card.units, card.healthy, card.reason)
+        for index, card in (found.cards if found else {}).items()
+    }
+    due = {
+        index: (card.uuid, card.units, index not in reasons, reasons.get(index, "")) for index, card in cards.items()
+    }
+    wrong = [f"{name} shows cards {shown}, should be {due}"] if shown != due else []
+    units, slots = {index: card.units for index, card in cards.items()}, found.slots // len(cards) if found else 0
+    held = (
+        slots_taken(pods, name)
+        if slots
+        else {index: units for (on, index), units in booked_in_api(pods).items() if on == name}
+    )
+    amounts = {(spec.RESOURCE_COUNT, of): len(cards) for of in ("capacity", "allocatable")}
+    amounts |= {(spec.RESOURCE_MEMORY, of): sum(units.values()) for of in ("capacity", "allocatable")}
+    resource, whole = (spec.RESOURCE_SLOT, dict.fromkeys(cards, slots)) if slots else (spec.RESOURCE_MEMORY, units)
+    amounts[resource, "allocatable"] = sum(held.get(one, 0) if one in reasons else whole[one] for one in cards)
+    for (resource, of), number in amounts.items():
+        if (there := amount(node, resource, of)) != number:
+            wrong.append(f"{name} has {there} {resource} {of}, should be {number}")
+    status = next(
+        (one["status"] for one in node["status"].get("conditions") or () if one["type"] == spec.NODE_HEALTHY), "no"
+    )
+    if status != str(not reasons):
+        wrong.append(f"{name} has {status} condition {spec.NODE_HEALTHY}, should be {not reasons}")
+    if spec.NODE_RECOVERED in (node["metadata"].get("annotations") or {}):
+        wrong.append(f"{name} has the annotation {spec.NODE_RECOVERED} yet")
+    return wrong
 
 
 def _has_ended(pod: Mapping[str, Any]) -> bool:

@@ -8,10 +8,12 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
+from clusters.api.exchanges import LISTENERS, Event, Written
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually, until_next_look
 from clusters.local_cluster import LocalCluster
@@ -20,6 +22,7 @@ from e2e import spec
 from e2e.builders import gated
 from e2e.bursts import questions
 from e2e.bursts.burst_plan import POD_LABEL, Burst, Step
+from e2e.bursts.card_faults import Fault, Moment, moments, reasons_of
 from e2e.bursts.judge import (
     book_is_whole,
     held_memory,
@@ -30,6 +33,8 @@ from e2e.bursts.judge import (
     is_without_room,
     started_again,
     unsettled,
+    use_of,
+    wrong_node,
     wrong_rows,
 )
 from e2e.bursts.result import Result
@@ -41,21 +46,24 @@ from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slotted, unreadable
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import SUM, right_card
+from e2e.metrics import samples_in
 from e2e.observer import Observer
-from e2e.site.node_cards import amount
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
 SETTLE_SECONDS: Final = 60.0
 # The device plugin's log lines after it has put two annotations right.
 _REPAIR: Final = re.compile(r"\bexchanged\b|\bmoved\b")
+_MOVED: Final = re.compile(r"(?:exchanged|gave way) pod=\S+ uid=(\S+)")
 _PROGRAM: Final = "device_plugin"
+# The capabilities without which a Node need not show what its cards are.
+_OF_CARDS: Final = frozenset({"cards-annotation", "health", "node-condition"})
 
 
 class Player:
     """Plays one burst after the other in the namespaces of its observers.
 
     ``restart_plugin`` restarts a node's device plugin; if it is not given, that is the cluster's. ``inspect`` prints the table of
-    a target, ``watched`` is what one that watches has printed so far. No pod may use the cards ``unhealthy``, of (node, index).
+    a target, ``watched`` is what one that watches has printed so far. ``unhealthy`` are the faults of cards, by (node, index).
     ``claims`` are the capabilities of its programs.
     """
 
@@ -68,7 +76,7 @@ class Player:
         restart_plugin: Callable[[str], Awaitable[None]] | None = None,
         is_real: bool = False,
         inspect: Callable[[], Awaitable[str]] | None = None,
-        unhealthy: frozenset[tuple[str, int]] = frozenset(),
+        unhealthy: Mapping[tuple[str, int], Fault] = MappingProxyType({}),
         claims: frozenset[str] = frozenset(),
         watched: Callable[[], str] | None = None,
         world: World = World(),  # noqa: B008 - frozen
@@ -81,7 +89,7 @@ class Player:
         self._cluster = self.observer.cluster
         self._inspect = inspect
         self._watched = watched
-        self._unhealthy = unhealthy
+        self._faults = dict(unhealthy)
         self.claims = claims
         self.world = world
         self._restart_plugin = restart_plugin or self._restart_clusters_plugin
@@ -91,6 +99,8 @@ class Player:
         self._kept_out = 0
         # Nodes of real kubelets on which a pod was deleted before it ran.
         self._passed_over: set[str] = set()
+        # Nodes that were disturbed after the steps.
+        self._restarted: set[str] = set()
         self._had: Counter[str] = Counter()
         self._known: Sizes = {}
 
@@ -98,20 +108,23 @@ class Player:
         """Steps, settling, verdict, and the namespaces as empty as before."""
         started, repairs = time.monotonic(), self._repairs()
         self._replacements = self._without_room = self._kept_out = 0
-        self._passed_over = set()
+        self._passed_over, self._restarted = set(), set()
         large = any(len(cards) > 8 for cards in (await self.sizes()).values())
         self._had = Counter(
             worlds_of_more_than_8_cards=int(large),
-            worlds_with_unhealthy_cards=int(bool(self._unhealthy)),
+            worlds_with_unhealthy_cards=int(any(fault.reason for fault in self._faults.values())),
             worlds_with_a_disturbed_API_server=int(self.world.is_disturbed),
         )
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
-        result.findings = await self._steps(burst) + await self._settle(burst, frozenset(burst.staying))
+        result.findings = await self._wrong_nodes()
+        result.findings = result.findings or await self._steps(burst) + await self._settle(
+            burst, frozenset(burst.staying)
+        )
         if not result.findings:
             await self._lose(burst)
-            result.findings = await self._edit(burst) or await self._fail_card(burst)
-            await self._ask(burst)
-        other_sums = frozenset(self.nodes) if self._is_real else burst.restarted
+            result.findings = await self._edit(burst) or await self._trouble(burst) or await self._hide_use()
+        rest = time.monotonic()
+        other_sums = frozenset(self.nodes) if self._is_real else burst.restarted | self._restarted
         seen = await self._look(result)
         found = judge(seen, unreadable, over_booked, over_slotted, right_card, started_again, held_memory)
         result.findings += [str(one) for one in found if one.rule != SUM or one.node not in other_sums]
@@ -121,9 +134,10 @@ class Player:
         if not result.findings and self._inspect is not None:
             result.findings = wrong_rows(await self._inspect(), *await self._listed(), await self.sizes())
             result.findings += await self._wrong_watched_rows()
+        if not result.findings:
+            await self._ask(burst, rest)
         await self.clear()
-        if not result.findings and not self._is_real and not self.world.has_slots:
-            result.findings = await self._wrong_offers()
+        result.findings = result.findings or await self._wrong_nodes()
         result.replaced, result.without_room = self._replacements, self._without_room
         result.kept_out, result.had = self._kept_out, dict(self._had)
         result.repairs = self._repairs() - repairs
@@ -133,8 +147,9 @@ class Player:
     def recent_logs(self, lines: int = 80) -> str:
         """The last lines of the programs' logs, for a reader of a burst's findings."""
         programs = [(EXTENDER, None), *((_PROGRAM, node) for node in self.nodes)]
-        tails = {of: self._cluster.log(*of).splitlines()[-lines:] for of in programs}
-        return "\n".join(f"{node or program}: {line}" for (program, node), tail in tails.items() for line in tail)
+        logs = {node or program: self._cluster.log(program, node) for program, node in programs}
+        logs = {"watched": self._watched() if self._watched is not None else "", **logs}
+        return "\n".join(f"{name}: {line}" for name, log in logs.items() for line in log.splitlines()[-lines:])
 
     async def clear(self) -> None:
         """Take all pods away, and wait until no process holds a card."""
@@ -225,11 +240,7 @@ class Player:
         async def wrong() -> list[str]:
             return [f"watched {text}" for text in wrong_rows(watched(), *await self._listed(), await self.sizes())]
 
-        with contextlib.suppress(NotReachedError):
-            await eventually(
-                wrong, lambda found: not found, "the watched table is the API's", seconds=self._settle_seconds
-            )
-        return await wrong()
+        return await self._until_right(wrong, "the watched table is the API's")
 
     async def _restart_extender(self) -> None:
         await self._cluster.kill(EXTENDER)
@@ -244,13 +255,18 @@ class Player:
                 self._had["pods_of_phase_Unknown"] += 1
 
     async def _edit(self, burst: Burst) -> list[str]:
-        """An administrator writes another card on some pods that run: the plugin writes the true one again."""
+        """An administrator writes another card on some pods that run: the plugin writes the true one again.
+
+        A pod that was moved is left out: extenders book it on both cards, if it names that of its Binding again.
+        """
+        moved = {uid for node in self.nodes for uid in _MOVED.findall(self._cluster.log(_PROGRAM, node))}
         edited = {name for name, pod in burst.staying.items() if pod.is_edited}
         cards = {}
         for pod in await self._pods():
             index = (pod["metadata"].get("annotations") or {}).get(spec.POD_INDEX, "")
             others = self._known.get(pod["spec"].get("nodeName", ""), {}).keys() - {int(index or -1)}
-            if pod["metadata"]["labels"][POD_LABEL] in edited and is_running(pod) and index and others:
+            is_edited = pod["metadata"]["labels"][POD_LABEL] in edited and pod["metadata"]["uid"] not in moved
+            if is_edited and is_running(pod) and index and others:
                 cards[pod["metadata"]["uid"]] = index
                 await self._patch(pod, {"metadata": {"annotations": {spec.POD_INDEX: str(min(others))}}})
                 self._had["pods_with_a_card_by_an_administrator"] += 1
@@ -263,55 +279,115 @@ class Player:
                 and pod["metadata"]["annotations"].get(spec.POD_INDEX) != card
             ]
 
-        try:
-            return await eventually(wrong, lambda found: not found, "cards are as before", seconds=self._settle_seconds)
-        except NotReachedError:
-            return await wrong()
+        return await self._until_right(wrong, "cards are as before")
 
-    async def _fail_card(self, burst: Burst) -> list[str]:
-        """In some worlds a card with a pod fails: the node offers what its other cards have, and what pods hold on this one.
-
-        Slots mode takes slots away, and no memory.
-        """
-        rng = random.Random(burst.seed)
-        sizes, failed = await self.sizes(), Counter(node for node, _ in self._unhealthy)
-        # A node without a healthy card would have no device plugin that counts as started.
-        left = {node for node, cards in sizes.items() if len(cards) - failed[node] > 1}
-        booked = sorted(booked_in_api(await self._pods()))
-        held = [one for one in booked if one[0] in left and one not in self._unhealthy]
-        if not (self.world.fails_late and held) or self.world.has_slots:
+    async def _trouble(self, burst: Burst) -> list[str]:
+        """In some worlds cards of a node with pods fail and recover, its plugin is away a while, or its Node is created again."""
+        held = sorted(booked_in_api(await self._pods()))
+        if not (self.world.fails_late and held and self.claims >= _OF_CARDS):
             return []
-        node, card = rng.choice(held)
-        await self._cluster.fake_nvml(node, "xid", str(card), "79")
-        self._unhealthy |= {(node, card)}
-        self._had["cards_that_failed_under_a_pod"] += 1
-        return await self._wrong_offers()
+        rng, sizes = random.Random(burst.seed), await self.sizes()
+        node, _ = rng.choice(held)
+        knows_advice = next(one.knows_advice for one in self.world.nodes if one.name == node)
+        faults = {card: self._faults.get((node, card), Fault()) for card in sizes[node]}
+        of_pods = [card for on, card in held if on == node]
+        for moment in moments(rng, faults, of_pods, knows_advice=knows_advice):
+            if found := await self._pass(burst, node, moment):
+                return [f"{node}: {text} ({moment})" for text in found]
+        return []
 
-    async def _wrong_offers(self) -> list[str]:
-        """The nodes that do not come to offer the units of healthy cards, and those that pods hold on others."""
+    async def _pass(self, burst: Burst, node: str, moment: Moment) -> list[str]:
+        """The findings after the moment, when all is at rest again."""
+        self._had["moments_of_faulty_cards"] += 1
+        self._had["nodes_created_again"] += moment.is_again
+        self._had["plugins_that_were_away"] += moment.is_away
+        self._restarted |= {node} if moment.is_away or moment.is_again else set()
+        begun = time.monotonic()
+        with _reasons_written(node) as writes:
+            if moment.is_away:
+                await self._cluster.kill(_PROGRAM, node)
+            for command in moment.commands:
+                await self._cluster.fake_nvml(node, *command)
+            if moment.operator:
+                word = {"metadata": {"annotations": {spec.NODE_RECOVERED: moment.operator}}}
+                await self._cluster.api.patch(NODES, node, word, content_type=MERGE_PATCH)
+            if moment.is_again:
+                await self._create_again(node)
+            if moment.is_away:
+                await self._cluster.launch(_PROGRAM, node)
+            self._faults |= {(node, card): fault for card, fault in moment.after.items()}
+            found = await self._wrong_nodes()
+        found += moment.wrong(
+            begun, [*writes, (time.monotonic(), reasons_of(await self._cluster.api.get(NODES, node)))]
+        )
+        return found or await self._settle(burst, frozenset(burst.staying))
+
+    async def _hide_use(self) -> list[str]:
+        """In some worlds NVML does not know a card's processes for a while: their pods' use has no sample, and no card changes."""
+        held = sorted(one for one in booked_in_api(await self._pods()) if not self._faults.get(one, Fault()).is_lost)
+        if not (self.world.has_usage and held):
+            return []
+        node, card = held[0]
+        self._had["cards_without_known_processes"] += 1
+        for function, *count in (("ComputeRunningProcesses",), ("MemoryInfo", "--count", "1")):
+            fault = ("fail", f"nvmlDeviceGet{function}*", "--card", str(card), "--with", "UNKNOWN", *count)
+            await self._cluster.fake_nvml(node, *fault)
+        found = await self._wrong_use(node, card)
+        await self._cluster.fake_nvml(node, "faults", "clear")
+        return found or await self._wrong_use(node) or await self._wrong_nodes()
+
+    async def _wrong_use(self, node: str, *hidden: int) -> list[str]:
+        """The pods of which the node's plugin does not come to publish what their processes hold, on cards that are not hidden."""
+        port = re.findall(r"metrics at address=127\.0\.0\.1 port=(\d+)", self._cluster.log(_PROGRAM, node))[-1]
+        silent = {*hidden, *(card for (on, card), fault in self._faults.items() if on == node and fault.is_lost)}
 
         async def wrong() -> list[str]:
-            booked, found = booked_in_api(await self._pods()), list[str]()
-            for node, cards in (await self.sizes()).items():
-                units = sum(
-                    booked.get(one, 0) if (one := (node, card)) in self._unhealthy else of for card, of in cards.items()
-                )
-                offered = amount(await self._cluster.api.get(NODES, node), spec.RESOURCE_MEMORY, "allocatable")
-                found += [f"{node} offers {offered} units, should be {units}"] if offered != units else []
+            due = use_of([pod for pod in await self._pods() if pod["spec"].get("nodeName") == node], silent)
+            page = (await self.observer.get(f"http://127.0.0.1:{port}/metrics")).text
+            shown = {
+                (one.labels["uid"], int(one.labels["card"])): one.value
+                for one in samples_in(page, "gpushare_pod_used_bytes")
+            }
+            return [f"{node} publishes {shown} as used, should be {due}"] if shown != due else []
+
+        return await self._until_right(wrong, "the plugin publishes what pods use")
+
+    async def _create_again(self, node: str) -> None:
+        """Delete the Node; with its next start the kubelet creates it again."""
+        await self._cluster.api.patch(NODES, node, {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+        await self._cluster.api.delete(NODES, node)
+        await self._cluster.restart_kubelet(node)
+
+    async def _wrong_nodes(self) -> list[str]:
+        """The parts of Nodes that do not come to be those of their cards."""
+        if self._is_real or not self.claims >= _OF_CARDS:
+            return []
+
+        async def wrong() -> list[str]:
+            pods, nodes = await self._listed()
+            found = list[str]()
+            for node in nodes:
+                name = node["metadata"]["name"]
+                reasons = {
+                    card: fault.reason for (on, card), fault in self._faults.items() if on == name and fault.reason
+                }
+                found += wrong_node(node, pods, self.observer.cards(name).cards, reasons)
             return found
 
+        return await self._until_right(wrong, "nodes show their cards")
+
+    async def _until_right(self, wrong: Callable[[], Awaitable[list[str]]], what: str) -> list[str]:
+        """The findings when there are none any more, or after a while."""
         with contextlib.suppress(NotReachedError):
-            await eventually(
-                wrong, lambda found: not found, "nodes offer what pods may use", seconds=self._settle_seconds
-            )
+            await eventually(wrong, lambda found: not found, what, seconds=self._settle_seconds)
         return await wrong()
 
-    async def _ask(self, burst: Burst) -> None:
-        """Ask the extender at rest; the answers are judged as all of a run are (``run_judge.py``)."""
+    async def _ask(self, burst: Burst, rest: float) -> None:
+        """Ask the extender, which has been at rest since then; the answers are judged as all of a run are (``run_judge.py``)."""
         if self._is_real or "preempt" not in self.claims:
             return
         # The extender may have read all changes then.
-        await asyncio.sleep(LAG_SECONDS)
+        await asyncio.sleep(LAG_SECONDS + rest - time.monotonic())
         rng, pods, sizes = random.Random(burst.seed), await self._pods(), await self.sizes()
         slot = {spec.RESOURCE_SLOT: "1"} if self.world.has_slots else {}
         for verb, body in questions.asked(rng, pods, sizes, slot, self.claims):
@@ -343,7 +419,7 @@ class Player:
     async def _settle(self, burst: Burst, expected: frozenset[str]) -> list[str]:
         """Until every expected pod runs or waits for a reason that holds; one that a restart turned away is replaced."""
         sizes = {
-            node: {card: units for card, units in cards.items() if (node, card) not in self._unhealthy}
+            node: {card: units for card, units in cards.items() if not self._faults.get((node, card), Fault()).reason}
             for node, cards in (await self.sizes()).items()
         }
         left, refused = list[str](), list[Object]()
@@ -352,8 +428,9 @@ class Player:
             async with asyncio.timeout(self._settle_seconds):
                 while True:
                     pods = [pod for pod in await self._pods() if not is_held(pod)]
-                    turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted)]
-                    without_room = [pod for pod in pods if is_without_room(pod, burst.kubelets | self._passed_over)]
+                    turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted | self._restarted)]
+                    shuffled = burst.kubelets | self._restarted | self._passed_over
+                    without_room = [pod for pod in pods if is_without_room(pod, shuffled)]
                     kept_out = [pod for pod in pods if self._is_real and is_kept_out(pod) and pod not in turned_away]
                     self._without_room += len(without_room)
                     self._kept_out += len(kept_out)
@@ -410,6 +487,23 @@ class Player:
 
     def _repairs(self) -> int:
         return sum(len(_REPAIR.findall(self._cluster.log(_PROGRAM, node))) for node in self.nodes)
+
+
+@contextlib.contextmanager
+def _reasons_written(name: str) -> Iterator[list[tuple[float, dict[int, str]]]]:
+    """Why cards are unhealthy by each write of their Node to an embedded API server, with its time; more come while inside."""
+    found: list[tuple[float, dict[int, str]]] = []
+
+    def take(event: Event) -> None:
+        if isinstance(event, Written) and event.kind == NODES.plural and (node := event.new) is not None:
+            reasons = reasons_of(node) if node["metadata"]["name"] == name else {}
+            found.extend([(event.at, reasons)] if reasons else [])
+
+    LISTENERS.append(take)
+    try:
+        yield found
+    finally:
+        LISTENERS.remove(take)
 
 
 async def _alone(busy: asyncio.Lock, work: Awaitable[None]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from e2e import spec
 from e2e.bursts.burst_plan import PodPlan
+from e2e.bursts.card_faults import COOL_DOWN_SECONDS, Fault, Moment, moments
 from e2e.bursts.judge import (
     held_memory,
     is_kept_out,
@@ -16,6 +19,7 @@ from e2e.bursts.judge import (
     is_without_room,
     started_again,
     unsettled,
+    wrong_node,
     wrong_rows,
 )
 from e2e.checkers.history import Card, Cards, Listed
@@ -129,3 +133,46 @@ def test_only_pods_that_a_restart_refused_are_replaced(
     assert excuse(failed, frozenset({restarted})) is is_replaced
     assert excuse(pod("a", 3), frozenset({restarted})) is False
     assert any("Failed" in finding for finding in unsettled([failed], frozenset({"a"}), SIZES))
+
+
+def test_a_node_is_compared_with_its_cards_and_pods() -> None:
+    """Cards, amounts, condition and the operator's annotation are right, or each is named."""
+    made = [
+        {"index": index, "uuid": uuid, "units": 14, "healthy": index == 0, "reason": "lost" * index}
+        for index, uuid in UUIDS["n"].items()
+    ]
+    capacity = {spec.RESOURCE_MEMORY: "28", spec.RESOURCE_COUNT: "2"}
+    node: dict[str, Any] = {
+        "metadata": {"name": "n", "annotations": {spec.NODE_CARDS: json.dumps({"v": 1, "mode": "ids", "cards": made})}},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity | {spec.RESOURCE_MEMORY: "17"},
+            "conditions": [{"type": spec.NODE_HEALTHY, "status": "False"}],
+        },
+    }
+
+    assert wrong_node(node, PODS, cards().cards, {1: "lost"}) == []
+    node["metadata"]["annotations"][spec.NODE_RECOVERED] = "1"
+    assert len(wrong_node(node, PODS, cards().cards, {})) == 4
+
+
+def test_a_card_changes_once_and_recovers_after_its_cool_down() -> None:
+    """Each write of the Node shows a card as before or as after a moment, in this order, and no recovery comes too early."""
+    moment = Moment((("repair", "0"),), "", {0: Fault("lost", is_lost=True)}, {0: Fault()})
+    lost, well, other = {0: "lost"}, {0: ""}, {0: "Xid 13"}
+
+    assert [*moment.wrong(5.0, [(5.0, lost), (5.0 + COOL_DOWN_SECONDS, well)])] == []
+    assert [*moment.wrong(5.0, [(5.5, well)])] == ["card 0 recovered 0.5 s after (('repair', '0'),)"]
+    assert len([*moment.wrong(5.0, [(6.0, other), (6.0, well)])]) == 1
+
+
+def test_a_node_keeps_a_healthy_card_at_each_moment() -> None:
+    """Without one no device plugin counts as started; cards fail, and recover, all the same."""
+    faults = {0: Fault(), 1: Fault("Xid 79", is_advised=True)}
+    seen = [
+        one for seed in range(400) for one in moments(random.Random(seed), faults, [0, 1], knows_advice=seed % 2 > 0)
+    ]
+
+    assert all(any(not fault.reason for fault in one.after.values()) for one in seen)
+    reasons = {fault.reason for one in seen for fault in one.after.values()}
+    assert reasons == {"", "lost", "recovery action", "Xid 48", "Xid 79", "Xid 119", "Xid 61", "Xid 92"}

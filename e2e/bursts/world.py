@@ -12,7 +12,10 @@ import yaml
 
 from clusters.provider import NodeSpec
 from e2e import spec
+from e2e.bursts.card_faults import COOL_DOWN_SECONDS
 from fake_nvml.card_models import catalogue
+from fake_nvml.core.drivers import branch
+from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 # Metadata of another program on nodes and pods. Our programs must leave it as it is, which run_judge.py judges at each write.
@@ -36,8 +39,18 @@ _UNHEALTHY, _MOST_UNHEALTHY, _LARGEST = 0.4, 2, 0.5
 SLOTS_OF_A_CARD: Final = 64
 # Seconds within which a kubelet admits equal pods in any order, which a device plugin has to bear.
 _SHUFFLE: Final = 0.1
+# The chance that the cards of a node are replaced by others, before its pods come.
+_REPLACED: Final = 0.2
 # The chances of each trait of a world.
-_DISTURBED, _GUARDED, _FAILS, _SLOTS = 0.4, 0.4, 0.4, 0.25
+_DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED = 0.4, 0.4, 0.4, 0.25, 0.3
+# A plugin that looks at the processes on cards, and often at the cards themselves.
+_USAGE: Final = {
+    "usage": "",
+    "usage-interval": "1s",
+    "survey-interval": "1s",
+    "proc-root": "{proc_root}",
+    "metrics-address": "127.0.0.1:0",
+}
 _ADDRESSES: Final = (
     ("Hostname", "{node}"),
     ("ExternalIP", "203.0.113.9"),
@@ -50,25 +63,44 @@ _ADDRESSES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """One node: the model of each card, the driver, its addresses, in their order, and the cards that have failed."""
+    """One node: the model of each card, the driver, its addresses, in their order, and the cards that have failed.
+
+    ``former`` are the models that it has at first; they are replaced while its plugin is away.
+    """
 
     name: str
     models: tuple[str, ...]
     driver: str
     addresses: tuple[tuple[str, str], ...]
     unhealthy: tuple[int, ...] = ()
+    former: tuple[str, ...] = ()
 
-    def made(self, folder: Path, *, has_slots: bool = False) -> NodeSpec:
-        """The node to make; its box is a file in the folder."""
-        box = folder / f"{self.name}.yaml"
-        box.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in self.models]}))
-        options = {"slots": str(SLOTS_OF_A_CARD)} if has_slots else {}
-        return NodeSpec(self.name, str(box), plugin_options=options, admission_shuffle=_SHUFFLE)
+    def made(self, folder: Path, *, has_slots: bool = False, has_usage: bool = False) -> NodeSpec:
+        """The node to make; its boxes are files in the folder."""
+        for path, models in ((self.box(folder), self.models), (folder / f"{self.name}-former.yaml", self.former)):
+            path.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in models]}))
+        options = {"cool-down": f"{COOL_DOWN_SECONDS:g}s"} | ({"slots": str(SLOTS_OF_A_CARD)} if has_slots else {})
+        options |= _USAGE if has_usage else {}
+        return NodeSpec(
+            self.name,
+            str(path if self.former else self.box(folder)),
+            plugin_options=options,
+            admission_shuffle=_SHUFFLE,
+        )
 
-    def status(self) -> dict[str, Any]:
+    def box(self, folder: Path) -> Path:
+        """The file of the cards that it has in the end."""
+        return folder / f"{self.name}.yaml"
+
+    @property
+    def knows_advice(self) -> bool:
+        """Does its driver tell what recovers a card?"""
+        return branch(self.driver) >= RECOVERY_ACTION_SINCE
+
+    def status(self, *, has_addresses: bool) -> dict[str, Any]:
         """The part of its status that others write."""
         addresses = [{"type": kind, "address": address} for kind, address in self.addresses]
-        return {"addresses": addresses, "capacity": {FOREIGN_RESOURCE: FOREIGN_AMOUNT}}
+        return {"capacity": {FOREIGN_RESOURCE: FOREIGN_AMOUNT}} | ({"addresses": addresses} if has_addresses else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +113,11 @@ class World:
     is_guarded: bool = False
     """The extender reserves cards as if there were other extenders."""
     fails_late: bool = False
-    """In each burst a card fails under a pod."""
+    """In each burst cards fail under pods, and recover."""
     has_slots: bool = False
     """Its nodes are in slots mode, in exact MiB."""
+    has_usage: bool = False
+    """Its plugins compare what pods use of the cards with what they booked."""
 
     @property
     def mib_per_unit(self) -> int:
@@ -96,9 +130,7 @@ def make_world(seed: str, number: int) -> World:
     rng = random.Random(f"world {seed}/{number}")
     counts, places = (_MANY, 1) if number % _LARGE == 0 else (_FEW, rng.randint(1, _MOST_NODES))
     nodes = tuple(_node(rng, f"w{place}", counts) for place in range(places))
-    chances = (_DISTURBED, _GUARDED, _FAILS, _SLOTS)
-    is_disturbed, is_guarded, fails_late, has_slots = (rng.random() < chance for chance in chances)
-    return World(nodes, is_disturbed, is_guarded, fails_late, has_slots)
+    return World(nodes, *(rng.random() < chance for chance in (_DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED)))
 
 
 def units_of_model(model: str, driver: str, mib_per_unit: int = spec.MIB_PER_UNIT) -> int:
@@ -121,4 +153,6 @@ def _node(rng: random.Random, name: str, counts: tuple[int, int]) -> NodePlan:
         # Without it a pod of its size finds no card that any pod's end would free.
         largest = max(range(count), key=lambda place: units_of_model(models[place], driver))
         unhealthy = list({largest, *unhealthy[1:]})
-    return NodePlan(name, models, driver, tuple(addresses), tuple(unhealthy) if rng.random() < _UNHEALTHY else ())
+    unhealthy = unhealthy if rng.random() < _UNHEALTHY else []
+    former = tuple(rng.choice(known) for _ in range(rng.randint(*counts))) if rng.random() < _REPLACED else ()
+    return NodePlan(name, models, driver, tuple(addresses), tuple(unhealthy), former)
