@@ -249,7 +249,10 @@ class Player:
         cards = {}
         for pod in await self._pods():
             index = (pod["metadata"].get("annotations") or {}).get(spec.POD_INDEX, "")
-            others = self._known.get(pod["spec"].get("nodeName", ""), {}).keys() - {int(index or -1)}
+            node, uid = pod["spec"].get("nodeName", ""), pod["metadata"]["uid"]
+            # A card that a repair took from the pod would stay booked beside its own until two audits.
+            had = re.findall(rf"uid={uid} device=(\d+)", self._cluster.log(_PROGRAM, node)) if node else []
+            others = self._known.get(node, {}).keys() - {int(index or -1), *map(int, had)}
             if pod["metadata"]["labels"][POD_LABEL] in edited and is_running(pod) and index and others:
                 cards[pod["metadata"]["uid"]] = index
                 await self._patch(pod, {"metadata": {"annotations": {spec.POD_INDEX: str(min(others))}}})
