@@ -22,6 +22,7 @@ from clusters.targets import Target, load_target
 from e2e import commands, spec
 from e2e.bursts.burst_plan import MOST_PODS, NAMESPACES, URGENT, Burst, make_burst
 from e2e.bursts.play import SETTLE_SECONDS, Player
+from e2e.bursts.published import observed, publishing
 from e2e.bursts.world import FOREIGN, SLOTS_OF_A_CARD, World, make_world, units_of_model
 from e2e.chaos.actors import grant_guards
 from e2e.observer import observing, own_cluster
@@ -92,6 +93,8 @@ async def open_player(provider: str, target: Target, choices: Choices, seed: str
         world = replace(world, has_slots=False)
     with tempfile.TemporaryDirectory() as folder, options_known(target):
         made = [one.made(Path(folder), has_slots=world.has_slots) for one in world.nodes]
+        if made and "usage" in target.claims:
+            target, made = observed(target, made)
         nodes = [target.spelt(one) for one in made or load_nodes(_NODES_FILE)]
         if world.is_guarded and "guarded" in target.claims:
             target = target.with_extender_options({"guarded": ""})
@@ -131,6 +134,9 @@ async def player_on(
             watched = await stack.enter_async_context(_watching(cluster, target))
         unit = world.mib_per_unit
         observers = [await stack.enter_async_context(observing(cluster, one, mib_per_unit=unit)) for one in NAMESPACES]
+        published = None
+        if target is not None and "usage" in target.claims and world.nodes:
+            published = await stack.enter_async_context(publishing(observers[0], nodes))
         player = Player(
             observers,
             nodes,
@@ -141,6 +147,7 @@ async def player_on(
             claims=frozenset(target.claims) if target is not None else frozenset(),
             watched=watched,
             world=world,
+            published=published,
         )
         stack.push_async_callback(player.clear)
         yield player

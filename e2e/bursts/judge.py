@@ -11,7 +11,7 @@ from e2e.bursts.burst_plan import ENDS_LABEL, POD_LABEL
 from e2e.checkers.history import Asked, Cards, Entry, Listed, State, name_of
 from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, shares_or_none
-from e2e.checkers.pod_requests import units_of
+from e2e.checkers.pod_requests import held_mib, units_of
 
 # The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
 _KEPT: Final = "the kubelet keeps"
@@ -128,19 +128,12 @@ def held_memory(state: State, entry: Entry) -> Iterator[Finding]:
     for pod in state.pods.values():
         if is_running(pod) and pod["spec"]["nodeName"] == entry.node:
             index, *_ = shares_or_none(pod) or (-1,)
-            expected[index] += _held(pod)
+            expected[index] += held_mib(pod)
     for index in sorted(entry.cards.keys() | expected.keys()):
         held = entry.cards[index].held_mib if index in entry.cards else 0
         if held != expected[index]:
             text = f"processes hold {held} MiB, its pods {expected[index]}"
             yield Finding("held memory", entry.at, text, node=entry.node, card=index)
-
-
-def _held(pod: Mapping[str, Any]) -> int:
-    """The memory that its containers were made to hold, in MiB, without init containers: these have ended."""
-    sidecars = [one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
-    settings = [each for one in (*pod["spec"]["containers"], *sidecars) for each in one.get("env") or ()]
-    return sum(int(each["value"]) for each in settings if each["name"] == "SIMULATED_HOLDS_MIB")
 
 
 def book_is_whole(state: State, entry: Entry) -> Iterator[Finding]:

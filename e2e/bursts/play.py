@@ -32,6 +32,7 @@ from e2e.bursts.judge import (
     unsettled,
     wrong_rows,
 )
+from e2e.bursts.published import Published
 from e2e.bursts.result import Result
 from e2e.bursts.world import World
 from e2e.checkers.extender_answers import book_beyond_cards, book_differs
@@ -72,6 +73,7 @@ class Player:
         claims: frozenset[str] = frozenset(),
         watched: Callable[[], str] | None = None,
         world: World = World(),  # noqa: B008 - frozen
+        published: Published | None = None,
     ) -> None:
         self.observers = observers
         self.observer = observers[0]
@@ -81,6 +83,7 @@ class Player:
         self._cluster = self.observer.cluster
         self._inspect = inspect
         self._watched = watched
+        self._published = published
         self._unhealthy = unhealthy
         self.claims = claims
         self.world = world
@@ -118,6 +121,8 @@ class Player:
         result.other_sums = sum(one.rule == SUM for one in found)
         if not result.findings:
             result.findings = await self._check_book(seen)
+        if not result.findings and self._published is not None:
+            result.findings = await self._published.findings(*await self._listed(), self._unhealthy, await self.sizes())
         if not result.findings and self._inspect is not None:
             result.findings = wrong_rows(await self._inspect(), *await self._listed(), await self.sizes())
             result.findings += await self._wrong_watched_rows()
