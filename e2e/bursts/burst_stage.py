@@ -136,7 +136,7 @@ async def player_on(
         observers = [await stack.enter_async_context(observing(cluster, one, mib_per_unit=unit)) for one in NAMESPACES]
         published = None
         if target is not None and "usage" in target.claims and world.nodes:
-            published = await stack.enter_async_context(publishing(observers[0], nodes))
+            published = await stack.enter_async_context(publishing(observers[0], target, nodes))
         player = Player(
             observers,
             nodes,

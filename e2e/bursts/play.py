@@ -41,6 +41,7 @@ from e2e.checkers.history import Asked, Entry, Listed, name_of
 from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slotted, unreadable
 from e2e.checkers.pod_requests import gpu_containers
+from e2e.checkers.published_series import resting
 from e2e.checkers.right_card import SUM, right_card
 from e2e.observer import Observer
 from e2e.site.node_cards import amount
@@ -122,7 +123,8 @@ class Player:
         if not result.findings:
             result.findings = await self._check_book(seen)
         if not result.findings and self._published is not None:
-            result.findings = await self._published.findings(*await self._listed(), self._unhealthy, await self.sizes())
+            rest = resting(*await self._listed(), self._unhealthy, await self.sizes(), self._cluster.cards)
+            result.findings = await self._published.findings(rest, random.Random(burst.seed))
         if not result.findings and self._inspect is not None:
             result.findings = wrong_rows(await self._inspect(), *await self._listed(), await self.sizes())
             result.findings += await self._wrong_watched_rows()

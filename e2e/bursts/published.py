@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import random
 import re
+import sys
+import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from clusters.api import exchanges
-from clusters.api.api_client import Object
 from clusters.api.exchanges import Event, Exchange, StoodStill
+from clusters.api.resources import EVENTS
 from clusters.api.waiting import NotReachedError, eventually
 from clusters.kubelet import plugin_calls
 from clusters.kubelet.plugin_calls import PluginCall
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, NodeSpec
 from clusters.targets import Target
-from e2e import spec
-from e2e.checkers.overcommit import Sizes
+from e2e import commands, spec
+from e2e.builders import gpu_pod
+from e2e.checkers import published_answers as answers
 from e2e.checkers.published_series import (
     Rest,
     fallen,
     of_extender,
     of_plugin,
-    resting,
     unsound_durations,
     wrong_series,
     wrong_waits,
@@ -37,7 +43,10 @@ _METRICS: Final = {"metrics-address": "127.0.0.1:0"}
 _USAGE: Final = {"usage": "", "usage-interval": "1s", "proc-root": "{proc_root}"}
 _PORT: Final = re.compile(r"metrics at address=127\.0\.0\.1 port=(\d+)")
 _SETTLE_SECONDS: Final = 20.0
-_ASKED: Final = (spec.FILTER, spec.PRIORITIZE, spec.PREEMPT, spec.BIND)
+_MOST_COMMANDS: Final = 2
+# A kubelet tries a container that is held again and again.
+_MOST_COUNTED: Final = 50
+View = Callable[[Any], answers.Pair]
 
 
 def observed(target: Target, nodes: Sequence[NodeSpec]) -> tuple[Target, list[NodeSpec]]:
@@ -50,8 +59,10 @@ def observed(target: Target, nodes: Sequence[NodeSpec]) -> tuple[Target, list[No
 class Published:
     """Reads what the programs of a cluster publish, and counts beside them what they are asked."""
 
-    def __init__(self, observer: Observer, nodes: Sequence[str]) -> None:
+    def __init__(self, observer: Observer, target: Target, nodes: Sequence[str], folder: Path) -> None:
         self._observer = observer
+        self._target = target
+        self._folder = folder
         self._cluster = observer.cluster
         self._programs = [(EXTENDER, ""), *((DEVICE_PLUGIN, node) for node in nodes)]
         self._asked = Counter[tuple[str, ...]]()
@@ -77,22 +88,61 @@ class Published:
         if call.method in ("Allocate", "Register"):
             self._asked[call.node, call.method, "refused" if call.answer is None else "granted"] += 1
 
-    async def findings(
-        self, pods: Sequence[Object], nodes: Sequence[Object], unhealthy: Collection[tuple[str, int]], sizes: Sizes
-    ) -> list[str]:
-        """Those of all programs."""
-        hardware = {node: self._cluster.cards(node) for node in sizes}
-        rest = resting(pods, nodes, hardware, unhealthy, sizes)
+    async def findings(self, rest: Rest, rng: random.Random) -> list[str]:
+        """Those of all programs, and of some commands."""
+        looks = [partial(self._wrong_series, program, rest) for program in self._programs]
+        looks.append(partial(self._wrong_events, rest))
+        found = [text for look in looks for text in await _left(look)]
+        for words, view in rng.sample(asked := [*self._commands(rest, rng)], min(len(asked), _MOST_COMMANDS)):
+            found += await _left(partial(self._wrong_answer, words, view))
+        return found
 
-        async def wrong() -> list[str]:
-            found = [await self._wrong_series(program, rest) for program in self._programs]
-            return [text for texts in found for text in texts]
+    async def _wrong_events(self, rest: Rest) -> list[str]:
+        """Each card that has failed is reported on its node and on its pods, and no other; nothing is reported again and again."""
+        events = [one for one in await self._cluster.api.list(EVENTS) if one["reason"].startswith("GPUShare")]
+        said = Counter(
+            (one["involvedObject"]["uid"], one["reason"], one["message"].partition(" (")[0]) for one in events
+        )
+        should = {(one["metadata"]["uid"], card) for one, card in rest.failed}
+        reported = {(uid, text) for uid, reason, text in said if reason == spec.EVENT_CARD_UNHEALTHY}
+        there = {one["metadata"]["uid"] for one in (*rest.nodes, *rest.pods)}
+        found = [f"no event of {uid} says that {card} is unhealthy" for uid, card in should - reported]
+        found += [
+            f"{card} is not unhealthy, an event of {uid} says it is" for uid, card in reported - should if uid in there
+        ]
+        again = [one for one in events if one["count"] > _MOST_COUNTED]
+        return found + [f"{one['message']} is counted {one['count']} times" for one in again]
 
-        try:
-            await eventually(wrong, lambda found: not found, "the metrics are the API's", seconds=_SETTLE_SECONDS)
-        except NotReachedError:
-            return await wrong()
-        return []
+    def _commands(self, rest: Rest, rng: random.Random) -> Iterator[tuple[list[str], View]]:
+        """The words of each command that can be judged, and the part of its answer that is."""
+        yield ["doctor"], partial(answers.doctor, rest)
+        yield ["top", "pods", "-A"], partial(answers.top, rest)
+        largest = max(card.free for card in rest.cards)
+        amounts = [largest + 1, *([largest] if largest else [])]
+        yield ["simulate", "-f", self._manifest(rest, amounts)], partial(answers.simulate, rest, amounts)
+        for pods, view in (rest.waiting, answers.explain_waiting), (rest.holding, answers.explain_bound):
+            plain = [pod for pod in pods if spec.WISH_SPLIT not in (pod["metadata"].get("annotations") or {})]
+            for pod in rng.sample(plain, min(len(plain), 1)):
+                metadata = pod["metadata"]
+                yield ["explain", metadata["name"], "-n", metadata["namespace"]], partial(view, rest, pod)
+
+    def _manifest(self, rest: Rest, amounts: Sequence[int]) -> str:
+        pods = [gpu_pod(f"asked-{units}", units) for units in amounts]
+        for pod in pods if rest.slots else ():
+            pod["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_SLOT] = "1"
+        path = self._folder / "manifest.json"
+        path.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": pods}))
+        return str(path)
+
+    async def _wrong_answer(self, words: list[str], view: View) -> list[str]:
+        kubeconfig = await self._cluster.kubeconfig_of(self._target.kubectl.account)
+        argv, environment = self._target.kubectl.command(kubeconfig=str(kubeconfig))
+        variables = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **environment}
+        ended = await commands.run(*argv, *words, "-o", "json", variables=variables)
+        if ended.code not in (0, 3):
+            return [f"{' '.join(words)}: {ended.said}"]
+        given, right = view(msgspec.json.decode(ended.output))
+        return [] if given == right else [f"{' '.join(words)}: says {given}, should be {right}"]
 
     async def _wrong_series(self, program: tuple[str, str], rest: Rest) -> list[str]:
         name, node = program
@@ -116,17 +166,26 @@ class Published:
 
 
 @contextlib.asynccontextmanager
-async def publishing(observer: Observer, nodes: Sequence[str]) -> AsyncIterator[Published]:
+async def publishing(observer: Observer, target: Target, nodes: Sequence[str]) -> AsyncIterator[Published]:
     """Counts while inside."""
-    published = Published(observer, nodes)
+    folder = tempfile.TemporaryDirectory()
+    published = Published(observer, target, nodes, Path(folder.name))
     exchanges.LISTENERS.append(published.take_event)
     plugin_calls.LISTENERS.append(published.take_call)
     try:
         await published.begin()
         yield published
     finally:
+        folder.cleanup()
         exchanges.LISTENERS.remove(published.take_event)
         plugin_calls.LISTENERS.remove(published.take_call)
+
+
+async def _left(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
+    """The findings that do not go away."""
+    with contextlib.suppress(NotReachedError):
+        return await eventually(look, lambda found: not found, "what is published is right", seconds=_SETTLE_SECONDS)
+    return await look()
 
 
 def _counted(event: Exchange) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -75,6 +75,18 @@ class Rest:
         return [pod for pod in self.pods if holds_a_node(pod) and gpu_containers(pod) and shares_or_none(pod)]
 
     @property
+    def failed(self) -> list[tuple[Object, str]]:
+        """Each node and each pod that has an unhealthy card, with the card."""
+        failed = [(card.node, card.index) for card in self.cards if not card.is_healthy]
+        nodes = [(one, f"card {card}") for one in self.nodes for at, card in failed if one["metadata"]["name"] == at]
+        return nodes + [
+            (pod, f"card {card}")
+            for pod in self.holding
+            for at, card in failed
+            if pod["spec"]["nodeName"] == at and card in (shares_or_none(pod) or {})
+        ]
+
+    @property
     def waiting(self) -> list[Object]:
         """The pods that wait for a card."""
         return [
@@ -88,18 +100,18 @@ class Rest:
 def resting(
     pods: Sequence[Object],
     nodes: Sequence[Object],
-    hardware: Mapping[str, Sequence[Mapping[str, Any]]],
     unhealthy: Collection[tuple[str, int]],
     sizes: Sizes,
+    hardware: Callable[[str], Sequence[Mapping[str, Any]]],
 ) -> Rest:
-    """``hardware`` are the cards of each node as they report themselves."""
+    """``hardware`` are the cards of a node as they report themselves."""
     booked = booked_in_api(pods)
     cards = [
         RestingCard(
             node, at := one["index"], one["uuid"], one["name"], one["memory"]["total_mib"], sizes[node][at],
             booked.get((node, at), 0), (node, at) not in unhealthy,
         )
-        for node, ones in hardware.items() for one in ones
+        for node in sizes for one in hardware(node)
     ]  # fmt: skip
     known = next(filter(None, map(described, nodes)))
     has_slots = known.mode == SLOTS
@@ -140,17 +152,15 @@ def of_plugin(rest: Rest, node: str) -> Expected:
         yield "gpushare_card_units", card.labels, card.units
         yield "gpushare_card_slots", card.labels, rest.slots
         yield "gpushare_card_healthy", card.labels, card.is_healthy
-        if card.is_healthy:
-            yield "gpushare_card_unaccounted_bytes", card.labels, 0
-            yield "gpushare_card_processes_without_figure", card.labels, 0
+        yield "gpushare_card_unaccounted_bytes", card.labels, 0
+        yield "gpushare_card_processes_without_figure", card.labels, 0
     for pod in rest.holding:
         shares, metadata = shares_or_none(pod) or {}, pod["metadata"]
         for index, units in shares.items() if pod["spec"]["nodeName"] == node else ():
             labels = {key: metadata[key] for key in ("namespace", "uid")} | {"pod": metadata["name"]}
             labels["card"] = str(index)
             yield "gpushare_pod_booked_bytes", labels, units * unit
-            # The driver does not say what processes hold of a card that has failed.
-            if cards[index].is_healthy and len(shares) == 1:
+            if len(shares) == 1:
                 yield "gpushare_pod_used_bytes", labels, held_mib(pod) * MIB
 
 
