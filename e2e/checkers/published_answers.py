@@ -69,8 +69,12 @@ def explain_waiting(rest: Rest, pod: Object, answer: Any) -> Pair:
 def explain_bound(rest: Rest, pod: Object, answer: Any) -> Pair:
     """A pod with a card: its node, and what it has of each card there."""
     node, shares = pod["spec"]["nodeName"], shares_or_none(pod) or {}
-    right = {card.index: shares.get(card.index, 0) for card in rest.cards if card.node == node}
-    given = {card["id"]: card["held"] for card in answer["cards"]}
+    cards = [(card, shares.get(card.index, 0)) for card in rest.cards if card.node == node]
+    right = {one.index: (held, one.is_healthy and one.free + held, one.booked - held) for one, held in cards}
+    given = {
+        one["id"]: (one["held"], one["freeWithoutIt"], sum(other["units"] for other in one["sharedWith"]))
+        for one in answer["cards"]
+    }
     return (answer["state"], answer["node"], given), ("bound", node, right)
 
 
