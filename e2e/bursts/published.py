@@ -32,7 +32,6 @@ from e2e.checkers.published_series import (
     fallen,
     of_extender,
     of_plugin,
-    unsound_durations,
     wrong_series,
     wrong_waits,
 )
@@ -43,10 +42,13 @@ _METRICS: Final = {"metrics-address": "127.0.0.1:0"}
 _USAGE: Final = {"usage": "", "usage-interval": "1s", "proc-root": "{proc_root}"}
 _PORT: Final = re.compile(r"metrics at address=127\.0\.0\.1 port=(\d+)")
 _SETTLE_SECONDS: Final = 20.0
+# The verbs of which a grant can be told from a refusal.
+_JUDGED: Final = ("bind", "filter")
 _MOST_COMMANDS: Final = 2
 # A kubelet tries a container that is held again and again.
 _MOST_COUNTED: Final = 50
 View = Callable[[Any], answers.Pair]
+Asked = Counter[tuple[str, str, str]]
 
 
 def observed(target: Target, nodes: Sequence[NodeSpec]) -> tuple[Target, list[NodeSpec]]:
@@ -59,15 +61,14 @@ def observed(target: Target, nodes: Sequence[NodeSpec]) -> tuple[Target, list[No
 class Published:
     """Reads what the programs of a cluster publish, and counts beside them what they are asked."""
 
-    def __init__(self, observer: Observer, target: Target, nodes: Sequence[str], folder: Path) -> None:
-        self._observer = observer
-        self._target = target
-        self._folder = folder
-        self._cluster = observer.cluster
+    def __init__(self, observer: Observer, target: Target, nodes: Sequence[str], folder: str) -> None:
+        self._observer, self._cluster, self._target = observer, observer.cluster, target
+        self._manifest = Path(folder) / "manifest.json"
         self._programs = [(EXTENDER, ""), *((DEVICE_PLUGIN, node) for node in nodes)]
-        self._asked = Counter[tuple[str, ...]]()
+        # The questions to each node's plugin, "" for the extender, with their outcomes.
+        self._asked: Asked = Counter()
         # By the program: where it was, its samples, and the questions until then.
-        self._before: dict[tuple[str, str], tuple[str, Series, Counter[tuple[str, ...]]]] = {}
+        self._before: dict[tuple[str, str], tuple[str, Series, Asked]] = {}
 
     async def begin(self) -> None:
         """Read the metrics for the first time."""
@@ -81,7 +82,7 @@ class Published:
             case StoodStill():
                 self._before.pop((EXTENDER, ""), None)
             case Exchange() if event.asked.startswith(f"POST {self._cluster.extender_url()}/"):
-                self._asked[_counted(event)] += 1
+                self._asked["", *_outcome(event)] += 1
 
     def take_call(self, call: PluginCall) -> None:
         """Count a call of a device plugin."""
@@ -99,18 +100,16 @@ class Published:
 
     async def _wrong_events(self, rest: Rest) -> list[str]:
         """Each card that has failed is reported on its node and on its pods, and no other; nothing is reported again and again."""
-        events = [one for one in await self._cluster.api.list(EVENTS) if one["reason"].startswith("GPUShare")]
-        said = Counter(
-            (one["involvedObject"]["uid"], one["reason"], one["message"].partition(" (")[0]) for one in events
-        )
-        should = {(one["metadata"]["uid"], card) for one, card in rest.failed}
-        reported = {(uid, text) for uid, reason, text in said if reason == spec.EVENT_CARD_UNHEALTHY}
+        events = await self._cluster.api.list(EVENTS)
         there = {one["metadata"]["uid"] for one in (*rest.nodes, *rest.pods)}
-        found = [f"no event of {uid} says that {card} is unhealthy" for uid, card in should - reported]
-        found += [
-            f"{card} is not unhealthy, an event of {uid} says it is" for uid, card in reported - should if uid in there
-        ]
-        again = [one for one in events if one["count"] > _MOST_COUNTED]
+        reported = {
+            (uid, one["message"].partition(" (")[0])
+            for one in events
+            if one["reason"] == spec.EVENT_CARD_UNHEALTHY and (uid := one["involvedObject"]["uid"]) in there
+        }
+        found = [f"no event of {uid} says that {card} is unhealthy" for uid, card in rest.failed - reported]
+        found += [f"an event of {uid} says that {card} is unhealthy, it is not" for uid, card in reported - rest.failed]
+        again = [one for one in events if one["reason"].startswith("GPUShare") and one["count"] > _MOST_COUNTED]
         return found + [f"{one['message']} is counted {one['count']} times" for one in again]
 
     def _commands(self, rest: Rest, rng: random.Random) -> Iterator[tuple[list[str], View]]:
@@ -119,20 +118,16 @@ class Published:
         yield ["top", "pods", "-A"], partial(answers.top, rest)
         largest = max(card.free for card in rest.cards)
         amounts = [largest + 1, *([largest] if largest else [])]
-        yield ["simulate", "-f", self._manifest(rest, amounts)], partial(answers.simulate, rest, amounts)
-        for pods, view in (rest.waiting, answers.explain_waiting), (rest.holding, answers.explain_bound):
-            plain = [pod for pod in pods if spec.WISH_SPLIT not in (pod["metadata"].get("annotations") or {})]
-            for pod in rng.sample(plain, min(len(plain), 1)):
-                metadata = pod["metadata"]
-                yield ["explain", metadata["name"], "-n", metadata["namespace"]], partial(view, rest, pod)
-
-    def _manifest(self, rest: Rest, amounts: Sequence[int]) -> str:
         pods = [gpu_pod(f"asked-{units}", units) for units in amounts]
         for pod in pods if rest.slots else ():
             pod["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_SLOT] = "1"
-        path = self._folder / "manifest.json"
-        path.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": pods}))
-        return str(path)
+        self._manifest.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": pods}))
+        yield ["simulate", "-f", str(self._manifest)], partial(answers.simulate, rest, amounts)
+        for kind, view in (rest.waiting, answers.explain_waiting), (rest.holding, answers.explain_bound):
+            plain = [pod for pod in kind if spec.WISH_SPLIT not in (pod["metadata"].get("annotations") or {})]
+            for one in rng.sample(plain, min(len(plain), 1)):
+                metadata = one["metadata"]
+                yield ["explain", metadata["name"], "-n", metadata["namespace"]], partial(view, rest, one)
 
     async def _wrong_answer(self, words: list[str], view: View) -> list[str]:
         kubeconfig = await self._cluster.kubeconfig_of(self._target.kubectl.account)
@@ -149,13 +144,17 @@ class Published:
         asked = self._asked.copy()
         port, series = await self._read(*program)
         found = list(wrong_series(node or name, series, of_plugin(rest, node) if node else of_extender(rest)))
-        found += [] if node else [*wrong_waits(rest, series), *unsound_durations(series)]
+        found += [] if node else wrong_waits(rest, series)
         before = self._before.get(program)
         if before is not None and before[0] == port:
             found += fallen(node or name, before[1], series)
-            counted = asked - before[2]
-            if not counted[node, "Register", "refused"]:
-                found += _wrong_counts(node, before[1], series, counted)
+            expected = Counter({key: more for key, more in (asked - before[2]).items() if key[0] == node})
+            # A kubelet that has started anew may have left an answer.
+            if (
+                not any(method == "Register" for _, method, _ in expected)
+                and (risen := _risen(node, before[1], series)) != expected
+            ):
+                found.append(f"{node or name}: counts {dict(risen)} since the last look, should be {dict(expected)}")
         if not found:
             self._before[program] = port, series, asked
         return found
@@ -168,17 +167,16 @@ class Published:
 @contextlib.asynccontextmanager
 async def publishing(observer: Observer, target: Target, nodes: Sequence[str]) -> AsyncIterator[Published]:
     """Counts while inside."""
-    folder = tempfile.TemporaryDirectory()
-    published = Published(observer, target, nodes, Path(folder.name))
-    exchanges.LISTENERS.append(published.take_event)
-    plugin_calls.LISTENERS.append(published.take_call)
-    try:
-        await published.begin()
-        yield published
-    finally:
-        folder.cleanup()
-        exchanges.LISTENERS.remove(published.take_event)
-        plugin_calls.LISTENERS.remove(published.take_call)
+    with tempfile.TemporaryDirectory() as folder:
+        published = Published(observer, target, nodes, folder)
+        exchanges.LISTENERS.append(published.take_event)
+        plugin_calls.LISTENERS.append(published.take_call)
+        try:
+            await published.begin()
+            yield published
+        finally:
+            exchanges.LISTENERS.remove(published.take_event)
+            plugin_calls.LISTENERS.remove(published.take_call)
 
 
 async def _left(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
@@ -188,30 +186,23 @@ async def _left(look: Callable[[], Awaitable[list[str]]]) -> list[str]:
     return await look()
 
 
-def _counted(event: Exchange) -> tuple[str, ...]:
+def _outcome(event: Exchange) -> tuple[str, str]:
     verb = event.asked.rpartition("/")[2]
     answer: Any = msgspec.json.decode(event.answer) if event.code == 200 else {"Error": event.code}
-    if verb not in ("bind", "filter"):
+    if verb not in _JUDGED:
         return verb, ""
     is_granted = not answer.get("Error") and (verb == "bind" or bool(answer.get("NodeNames")))
     return verb, "granted" if is_granted else ""
 
 
-def _wrong_counts(node: str, before: Series, series: Series, asked: Counter[tuple[str, ...]]) -> list[str]:
-    """The counters that have not risen by the questions and answers since."""
-    risen = Counter[tuple[str, ...]]()
-    expected = Counter[tuple[str, ...]]()
+def _risen(node: str, before: Series, series: Series) -> Asked:
+    """The questions that counters have counted between two looks."""
+    risen: Asked = Counter()
     for (name, pairs), value in series.items():
         labels, more = dict(pairs), int(value - before.get((name, pairs), 0))
-        match name:
-            case "gpushare_allocations_total":
-                risen[node, "Allocate", labels["outcome"]] += more
-            case "gpushare_extender_requests_total":
-                verdict = labels["verdict"] if labels["verb"] in ("bind", "filter") else ""
-                risen[labels["verb"], "granted" if verdict == "granted" else ""] += more
-    expected = Counter({key: count for key, count in asked.items() if key in risen or key[:2] == (node, "Allocate")})
-    return [
-        f"{node or 'extender'}: counts {risen[key]} of {key} since the last look, should be {expected[key]}"
-        for key in risen.keys() | expected.keys()
-        if risen[key] != expected[key]
-    ]
+        if name == "gpushare_allocations_total":
+            risen[node, "Allocate", labels["outcome"]] += more
+        elif name == "gpushare_extender_requests_total":
+            is_granted = labels["verb"] in _JUDGED and labels["verdict"] == "granted"
+            risen["", labels["verb"], "granted" if is_granted else ""] += more
+    return +risen

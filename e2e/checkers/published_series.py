@@ -75,16 +75,14 @@ class Rest:
         return [pod for pod in self.pods if holds_a_node(pod) and gpu_containers(pod) and shares_or_none(pod)]
 
     @property
-    def failed(self) -> list[tuple[Object, str]]:
-        """Each node and each pod that has an unhealthy card, with the card."""
-        failed = [(card.node, card.index) for card in self.cards if not card.is_healthy]
-        nodes = [(one, f"card {card}") for one in self.nodes for at, card in failed if one["metadata"]["name"] == at]
-        return nodes + [
-            (pod, f"card {card}")
-            for pod in self.holding
-            for at, card in failed
-            if pod["spec"]["nodeName"] == at and card in (shares_or_none(pod) or {})
-        ]
+    def failed(self) -> set[tuple[str, str]]:
+        """The uid of each node and of each pod that has an unhealthy card, with the card."""
+        return {
+            (one["metadata"]["uid"], f"card {card.index}")
+            for card in self.cards
+            for one in (*self.nodes, *self.holding)
+            if not card.is_healthy and (one["metadata"]["name"] == card.node or card.index in _cards_on(one, card.node))
+        }
 
     @property
     def waiting(self) -> list[Object]:
@@ -95,6 +93,10 @@ class Rest:
             if gpu_containers(pod)
             and not (pod["spec"].get("nodeName") or is_over(pod) or pod["metadata"].get("deletionTimestamp"))
         ]
+
+
+def _cards_on(pod: Object, node: str) -> Mapping[int, int]:
+    return shares_or_none(pod) or {} if pod["spec"].get("nodeName") == node else {}
 
 
 def resting(
@@ -155,8 +157,8 @@ def of_plugin(rest: Rest, node: str) -> Expected:
         yield "gpushare_card_unaccounted_bytes", card.labels, 0
         yield "gpushare_card_processes_without_figure", card.labels, 0
     for pod in rest.holding:
-        shares, metadata = shares_or_none(pod) or {}, pod["metadata"]
-        for index, units in shares.items() if pod["spec"]["nodeName"] == node else ():
+        shares, metadata = _cards_on(pod, node), pod["metadata"]
+        for index, units in shares.items():
             labels = {key: metadata[key] for key in ("namespace", "uid")} | {"pod": metadata["name"]}
             labels["card"] = str(index)
             yield "gpushare_pod_booked_bytes", labels, units * unit
@@ -188,15 +190,6 @@ def wrong_waits(rest: Rest, series: Series) -> Iterator[str]:
         text = f"Insufficient {spec.RESOURCE_MEMORY}" if reason == _REFUSED_IN_SUM else reason
         if count > (most := sum(text in message for message in messages)):
             yield f"extender: {count} pods wait for {reason!r}, of which schedulers report {most}"
-
-
-def unsound_durations(series: Series) -> Iterator[str]:
-    """Each answer has its duration."""
-    answers = Counter[str]()
-    for (name, labels), value in series.items():
-        sign = {f"{_EXTENDER}requests_total": 1, f"{_EXTENDER}request_duration_seconds_count": -1}.get(name, 0)
-        answers[dict(labels).get("verb", "")] += sign * int(value)
-    yield from (f"extender: {count} answers to {verb} without a duration" for verb, count in answers.items() if count)
 
 
 def fallen(program: str, before: Series, series: Series) -> Iterator[str]:
