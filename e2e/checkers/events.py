@@ -11,19 +11,18 @@ from clusters.provider import DEVICE_PLUGIN, EXTENDER
 from e2e import spec
 from e2e.checkers.history import Entry, Object, State, name_of
 from e2e.checkers.judgement import Finding, Rule
-from e2e.site.node_cards import UnreadableError, described
 
 _OURS: Final = "GPUShare"
 _COMPONENTS: Final = {DEVICE_PLUGIN: "gpushare-device-plugin", EXTENDER: "gpushare-extender"}
 _NORMAL: Final = (spec.EVENT_CARD_RECOVERED, "GPUShareMemoryOveruseEnded")
-_CARD: Final = re.compile(r"\bcard (\d+)(?: \((GPU-[^)]*)\))?(?: of node (\S+))?")
+_NODE: Final = re.compile(r" of node (\S+)")
 
 
 def true_events(accounts: Mapping[str, str]) -> Rule:
     """A rule about these users, each with the name of its program: their events are about what was there, and true of it."""
     known: dict[tuple[str, str], dict[str, str]] = {}
 
-    def untrue_event(state: State, entry: Entry) -> Iterator[Finding]:
+    def untrue_event(_: State, entry: Entry) -> Iterator[Finding]:
         if not isinstance(entry, Written):
             return
         if entry.kind in ("pods", "nodes") and (item := entry.new or entry.old):
@@ -39,7 +38,7 @@ def true_events(accounts: Mapping[str, str]) -> Rule:
         if node is None:
             wrong = [f"there was no such {about.get('kind')} with uid {about.get('uid')!r}"]
         else:
-            wrong = [*_wrong_fields(accounts[entry.user], event, entry.old, node), *_wrong_cards(state, event, node)]
+            wrong = list(_wrong_fields(accounts[entry.user], event, entry.old, node))
         for text in wrong:
             yield Finding("untrue event", entry.at, f"{event['reason']}: {text}: {event.get('message')}", name)
 
@@ -50,23 +49,13 @@ def _wrong_fields(program: str, event: Object, old: Object | None, node: str) ->
     about = event["involvedObject"]
     given = {field: event.get(field) for field in ("source", "type", "count")}
     given |= {"namespace": event["metadata"]["namespace"], "apiVersion": about.get("apiVersion")}
+    given["nodes"] = {*_NODE.findall(event.get("message", "")), node}
     right = {
         "source": {"component": _COMPONENTS[program], **({"host": node} if program == DEVICE_PLUGIN else {})},
         "type": "Normal" if event["reason"] in _NORMAL else "Warning",
         "count": (old or {}).get("count", 0) + 1,
         "namespace": about.get("namespace") or "default",
         "apiVersion": "v1",
+        "nodes": {node},
     }
     yield from (f"{field} is {given[field]}, should be {one}" for field, one in right.items() if given[field] != one)
-
-
-def _wrong_cards(state: State, event: Object, node: str) -> Iterator[str]:
-    """The cards in its text that the node does not have, by their index and UUID."""
-    try:
-        known = described(state.nodes[node]) if node in state.nodes else None
-    except UnreadableError:
-        return
-    for index, uuid, at in _CARD.findall(event.get("message", "")) if known else ():
-        card = known.cards.get(int(index)) if known else None
-        if card is None or uuid not in ("", card.uuid) or at not in ("", node):
-            yield f"{node} has no such card"
