@@ -5,6 +5,15 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+# Values by the name of the sample and its labels.
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def series_in(text: str) -> Series:
+    """All samples."""
+    families = text_string_to_metric_families(text)
+    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+
 
 def samples_in(text: str, name: str, **labels: str) -> list[Sample]:
     """The samples of that name with these labels."""

@@ -25,6 +25,7 @@ from e2e import commands, spec
 from e2e.bursts.burst_plan import MOST_PODS, NAMESPACES, URGENT, Burst, make_burst
 from e2e.bursts.card_faults import Fault, reasons_of
 from e2e.bursts.play import SETTLE_SECONDS, Player
+from e2e.bursts.published import observed, publishing
 from e2e.bursts.world import FOREIGN, SLOTS_OF_A_CARD, NodePlan, World, make_world, units_of_model
 from e2e.chaos.actors import grant_guards
 from e2e.observer import observing, own_cluster
@@ -93,10 +94,10 @@ async def open_player(provider: str, target: Target, choices: Choices, seed: str
         target = load_target(target.slots_target, choices.environment)
     else:
         world = replace(world, has_slots=False)
-    world = replace(world, has_usage=world.has_usage and "usage" in target.claims)
     with tempfile.TemporaryDirectory() as folder, options_known(target):
-        traits = {"has_slots": world.has_slots, "has_usage": world.has_usage}
-        made = [one.made(Path(folder), **traits) for one in world.nodes]
+        made = [one.made(Path(folder), has_slots=world.has_slots) for one in world.nodes]
+        if made and "usage" in target.claims:
+            target, made = observed(target, made)
         nodes = [target.spelt(one) for one in made or load_nodes(_NODES_FILE)]
         if world.is_guarded and "guarded" in target.claims:
             target = target.with_extender_options({"guarded": ""})
@@ -137,6 +138,9 @@ async def player_on(
             watched = await stack.enter_async_context(_watching(cluster, target))
         unit = world.mib_per_unit
         observers = [await stack.enter_async_context(observing(cluster, one, mib_per_unit=unit)) for one in NAMESPACES]
+        published = None
+        if target is not None and "usage" in target.claims and world.nodes:
+            published = await stack.enter_async_context(publishing(observers[0], target, nodes))
         player = Player(
             observers,
             nodes,
@@ -147,6 +151,7 @@ async def player_on(
             claims=frozenset(target.claims) if target is not None else frozenset(),
             watched=watched,
             world=world,
+            published=published,
         )
         stack.push_async_callback(player.clear)
         yield player

@@ -11,7 +11,7 @@ from e2e.bursts.burst_plan import ENDS_LABEL, POD_LABEL
 from e2e.checkers.history import Asked, Card, Cards, Entry, Listed, State, name_of
 from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, shares_or_none, slots_taken
-from e2e.checkers.pod_requests import gpu_containers, units_of
+from e2e.checkers.pod_requests import gpu_containers, held_mib, units_of
 from e2e.site.node_cards import amount, described
 
 # The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
@@ -129,7 +129,7 @@ def held_memory(state: State, entry: Entry) -> Iterator[Finding]:
     for pod in state.pods.values():
         if is_running(pod) and pod["spec"]["nodeName"] == entry.node:
             index, *_ = shares_or_none(pod) or (-1,)
-            expected[index] += _held(pod)
+            expected[index] += held_mib(pod)
     for index in sorted(entry.cards.keys() | expected.keys()):
         held = entry.cards[index].held_mib if index in entry.cards else 0
         if held != expected[index]:
@@ -141,14 +141,7 @@ def use_of(pods: Iterable[Mapping[str, Any]], silent: Collection[int]) -> dict[t
     """The bytes that processes of a node's running pods hold, by uid and card, without those of cards that are ``silent``."""
     running = [pod for pod in pods if is_running(pod) and gpu_containers(pod)]
     shares = [(pod, card) for pod in running for card in shares_or_none(pod) or () if card not in silent]
-    return {(pod["metadata"]["uid"], card): _held(pod) * 1024**2 for pod, card in shares}
-
-
-def _held(pod: Mapping[str, Any]) -> int:
-    """The memory that its containers were made to hold, in MiB, without init containers: these have ended."""
-    sidecars = [one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
-    settings = [each for one in (*pod["spec"]["containers"], *sidecars) for each in one.get("env") or ()]
-    return sum(int(each["value"]) for each in settings if each["name"] == "SIMULATED_HOLDS_MIB")
+    return {(pod["metadata"]["uid"], card): held_mib(pod) * 1024**2 for pod, card in shares}
 
 
 def book_is_whole(state: State, entry: Entry) -> Iterator[Finding]:

@@ -37,6 +37,7 @@ from e2e.bursts.judge import (
     wrong_node,
     wrong_rows,
 )
+from e2e.bursts.published import Published
 from e2e.bursts.result import Result
 from e2e.bursts.world import World
 from e2e.checkers.extender_answers import book_beyond_cards, book_differs
@@ -45,6 +46,7 @@ from e2e.checkers.history import Asked, Entry, Listed, name_of
 from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slotted, unreadable
 from e2e.checkers.pod_requests import gpu_containers
+from e2e.checkers.published_series import resting
 from e2e.checkers.right_card import SUM, right_card
 from e2e.metrics import samples_in
 from e2e.observer import Observer
@@ -80,6 +82,7 @@ class Player:
         claims: frozenset[str] = frozenset(),
         watched: Callable[[], str] | None = None,
         world: World = World(),  # noqa: B008 - frozen
+        published: Published | None = None,
     ) -> None:
         self.observers = observers
         self.observer = observers[0]
@@ -89,6 +92,7 @@ class Player:
         self._cluster = self.observer.cluster
         self._inspect = inspect
         self._watched = watched
+        self._published = published
         self._faults = dict(unhealthy)
         self.claims = claims
         self.world = world
@@ -99,8 +103,9 @@ class Player:
         self._kept_out = 0
         # Nodes of real kubelets on which a pod was deleted before it ran.
         self._passed_over: set[str] = set()
-        # Nodes that were disturbed after the steps.
+        # Nodes that were disturbed after the steps, and those of which cards failed or recovered.
         self._restarted: set[str] = set()
+        self._troubled = {node.name for node in world.nodes if node.former}
         self._had: Counter[str] = Counter()
         self._known: Sizes = {}
 
@@ -123,7 +128,7 @@ class Player:
         if not result.findings:
             await self._lose(burst)
             result.findings = await self._edit(burst) or await self._trouble(burst) or await self._hide_use()
-        rest = time.monotonic()
+        begun = time.monotonic()
         other_sums = frozenset(self.nodes) if self._is_real else burst.restarted | self._restarted
         seen = await self._look(result)
         found = judge(seen, unreadable, over_booked, over_slotted, right_card, started_again, held_memory)
@@ -131,11 +136,16 @@ class Player:
         result.other_sums = sum(one.rule == SUM for one in found)
         if not result.findings:
             result.findings = await self._check_book(seen)
+        if not result.findings and self._published is not None:
+            faults = {place: fault.is_lost for place, fault in self._faults.items() if fault.reason}
+            cards = await self.sizes(), self._cluster.cards
+            state = resting(*await self._listed(), faults, *cards, troubled=self._troubled)
+            result.findings = await self._published.findings(state, random.Random(burst.seed))
         if not result.findings and self._inspect is not None:
             result.findings = wrong_rows(await self._inspect(), *await self._listed(), await self.sizes())
             result.findings += await self._wrong_watched_rows()
         if not result.findings:
-            await self._ask(burst, rest)
+            await self._ask(burst, begun)
         await self.clear()
         result.findings = result.findings or await self._wrong_nodes()
         result.replaced, result.without_room = self._replacements, self._without_room
@@ -299,6 +309,7 @@ class Player:
     async def _pass(self, burst: Burst, node: str, moment: Moment) -> list[str]:
         """The findings after the moment, when all is at rest again."""
         self._had["moments_of_faulty_cards"] += 1
+        self._troubled.add(node)
         self._had["nodes_created_again"] += moment.is_again
         self._had["plugins_that_were_away"] += moment.is_away
         self._restarted |= {node} if moment.is_away or moment.is_again else set()
@@ -325,7 +336,7 @@ class Player:
     async def _hide_use(self) -> list[str]:
         """In some worlds NVML does not know a card's processes for a while: their pods' use has no sample, and no card changes."""
         held = sorted(one for one in booked_in_api(await self._pods()) if not self._faults.get(one, Fault()).is_lost)
-        if not (self.world.has_usage and held):
+        if not (self.world.hides_use and held and "usage" in self.claims):
             return []
         node, card = held[0]
         self._had["cards_without_known_processes"] += 1

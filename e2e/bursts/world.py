@@ -43,14 +43,6 @@ _SHUFFLE: Final = 0.1
 _REPLACED: Final = 0.2
 # The chances of each trait of a world.
 _DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED = 0.4, 0.4, 0.4, 0.25, 0.3
-# A plugin that looks at the processes on cards, and often at the cards themselves.
-_USAGE: Final = {
-    "usage": "",
-    "usage-interval": "1s",
-    "survey-interval": "1s",
-    "proc-root": "{proc_root}",
-    "metrics-address": "127.0.0.1:0",
-}
 _ADDRESSES: Final = (
     ("Hostname", "{node}"),
     ("ExternalIP", "203.0.113.9"),
@@ -75,12 +67,11 @@ class NodePlan:
     unhealthy: tuple[int, ...] = ()
     former: tuple[str, ...] = ()
 
-    def made(self, folder: Path, *, has_slots: bool = False, has_usage: bool = False) -> NodeSpec:
+    def made(self, folder: Path, *, has_slots: bool = False) -> NodeSpec:
         """The node to make; its boxes are files in the folder."""
         for path, models in ((self.box(folder), self.models), (folder / f"{self.name}-former.yaml", self.former)):
             path.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in models]}))
         options = {"cool-down": f"{COOL_DOWN_SECONDS:g}s"} | ({"slots": str(SLOTS_OF_A_CARD)} if has_slots else {})
-        options |= _USAGE if has_usage else {}
         return NodeSpec(
             self.name,
             str(path if self.former else self.box(folder)),
@@ -116,8 +107,8 @@ class World:
     """In each burst cards fail under pods, and recover."""
     has_slots: bool = False
     """Its nodes are in slots mode, in exact MiB."""
-    has_usage: bool = False
-    """Its plugins compare what pods use of the cards with what they booked."""
+    hides_use: bool = False
+    """In each burst NVML does not know a card's processes for a while."""
 
     @property
     def mib_per_unit(self) -> int:

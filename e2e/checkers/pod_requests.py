@@ -46,6 +46,13 @@ def slots_of(pod: Mapping[str, Any]) -> int:
     return _most_at_once((container.kind, 1) for container in gpu_containers(pod))
 
 
+def held_mib(pod: Mapping[str, Any]) -> int:
+    """The memory that its containers were made to hold, in MiB, without init containers: these have ended."""
+    sidecars = [one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    settings = [each for one in (*pod["spec"]["containers"], *sidecars) for each in one.get("env") or ()]
+    return sum(int(each["value"]) for each in settings if each["name"] == "SIMULATED_HOLDS_MIB")
+
+
 def _most_at_once(amounts: Iterable[tuple[Kind, int]]) -> int:
     sidecars = apps = most = 0
     for kind, amount in amounts:

@@ -1,0 +1,98 @@
+"""The answers of ``kubectl gpushare`` against the API's objects at rest: each as what it says, and as what is right. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any, Final
+
+from e2e import spec
+from e2e.checkers.history import Object, name_of
+from e2e.checkers.overcommit import shares_or_none
+from e2e.checkers.pod_requests import units_of
+from e2e.checkers.published_series import MIB, Rest
+
+_NODE: Final = re.compile(rf"node (\S+): {spec.NODE_HEALTHY} is False")
+_UNHEALTHY: Final = re.compile(r"card (\d+) \([^)]*\) is unhealthy")
+_WAITS: Final = re.compile(r"waits? for a card.*?([a-z0-9-]+/[a-z0-9-]+)")
+Pair = tuple[Any, Any]
+"""The part of an answer that is judged, and the same as it should be."""
+
+
+def doctor(rest: Rest, answer: Any) -> Pair:
+    """Nodes with unhealthy cards are named with these, pods that wait may be, and nothing else is wrong."""
+    texts = [one["what"] for one in answer["findings"]]
+    given = {node[1]: set(map(int, _UNHEALTHY.findall(text))) for text in texts if (node := _NODE.match(text))}
+    waiting = set(map(name_of, rest.waiting))
+    others = [text for text in texts if not (_NODE.match(text) or ((one := _WAITS.search(text)) and one[1] in waiting))]
+    unhealthy = defaultdict[str, set[int]](set)
+    for card in rest.cards:
+        if not card.is_healthy:
+            unhealthy[card.node].add(card.index)
+    return (given, others), (dict(unhealthy), [])
+
+
+def top(rest: Rest, answer: Any) -> Pair:
+    """Each pod has its booking of each card, and each node its sums."""
+    pods = {(one["uid"], one["node"], one["card"]): one["booked"] for one in answer["pods"]}
+    booked = {
+        (pod["metadata"]["uid"], pod["spec"]["nodeName"], card): units * rest.mib_per_unit * MIB
+        for pod in rest.holding
+        for card, units in (shares_or_none(pod) or {}).items()
+    }
+    nodes = {one["name"]: (one["total"], one["booked"], one["pods"], one["healthy"]) for one in answer["nodes"]}
+    sums = {}
+    for node in {card.node for card in rest.cards}:
+        cards = [card for card in rest.cards if card.node == node]
+        total, used = (
+            sum(units) * rest.mib_per_unit * MIB
+            for units in zip(*((one.units, one.booked) for one in cards), strict=True)
+        )
+        on = sum(pod["spec"]["nodeName"] == node for pod in rest.holding)
+        sums[node] = total, used, on, str(all(card.is_healthy for card in cards))
+    return (pods, nodes), (booked, sums)
+
+
+def explain_waiting(rest: Rest, pod: Object, answer: Any) -> Pair:
+    """A pod that waits: which nodes and cards have room, and which pods would have to end."""
+    units = units_of(pod)
+    cards = {(node["name"], one["id"]): one for node in answer["nodes"] for one in node["cards"]}
+    given = {place: (one["total"], one["free"], _makes_room(one)) for place, one in cards.items()}
+    right = {
+        (one.node, one.index): (one.units, one.free, one.is_healthy and one.free < units <= one.units)
+        for one in rest.cards
+    }
+    fits = sorted({card.node for card in rest.cards if card.free >= units})
+    return (answer["state"], answer["request"]["units"], sorted(answer["fits"]), given), ("waiting", units, fits, right)
+
+
+def explain_bound(rest: Rest, pod: Object, answer: Any) -> Pair:
+    """A pod with a card: its node, and what it has of each card there."""
+    node, shares = pod["spec"]["nodeName"], shares_or_none(pod) or {}
+    cards = [(card, shares.get(card.index, 0)) for card in rest.cards if card.node == node]
+    right = {one.index: (held, one.is_healthy and one.free + held, one.booked - held) for one, held in cards}
+    given = {
+        one["id"]: (one["held"], one["freeWithoutIt"], sum(other["units"] for other in one["sharedWith"]))
+        for one in answer["cards"]
+    }
+    return (answer["state"], answer["node"], given), ("bound", node, right)
+
+
+def simulate(rest: Rest, amounts: list[int], answer: Any) -> Pair:
+    """Pods of these amounts, largest first: how many fit, and the largest of each model that does."""
+    largest = {
+        model: max(one.free for one in rest.cards if one.model == model) for model in {one.model for one in rest.cards}
+    }
+    largest = {model: units for model, units in largest.items() if units}
+    fits = [sum(one.free // units for one in rest.cards) for units in amounts]
+    given = [
+        (one["fits"], one["placed"], {of["model"]: of["largest"] for of in one["models"] if of["largest"]})
+        for one in answer["workloads"]
+    ]
+    return given, [(count, min(count, 1), largest) for count in fits]
+
+
+def _makes_room(card: Any) -> bool:
+    """Would the end of the pods that it names make room on the card, and not that of fewer?"""
+    ends = [one["units"] for one in card.get("roomIfEnded", ())]
+    return bool(ends) and sum(ends) - min(ends) < card["wanted"] - card["free"] <= sum(ends)

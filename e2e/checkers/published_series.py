@@ -1,0 +1,213 @@
+"""The series that an extender and device plugins publish, against the API's objects at rest. Pure; docs/reference.md has each."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from e2e import spec
+from e2e.checkers.history import Object
+from e2e.checkers.overcommit import SLOTS, Sizes, booked_in_api, holds_a_node, is_over, shares_or_none
+from e2e.checkers.pod_requests import gpu_containers, held_mib
+from e2e.metrics import Series
+from e2e.site.node_cards import described
+
+MIB: Final = 1024 * 1024
+_EXTENDER: Final = "gpushare_extender_"
+_WAITING: Final = f"{_EXTENDER}waiting_pods"
+_REFUSED_IN_SUM: Final = "refused by its scheduler"
+# Any sample of these that is not expected is 0 at rest.
+_QUIET: Final = (
+    "gpushare_log_lines_dropped_total",
+    f"{_EXTENDER}largest_free_units",
+    f"{_EXTENDER}open_to_everybody",
+    f"{_EXTENDER}unreadable_objects_total",
+    "gpushare_held_containers",
+    "gpushare_held_pod",
+    "gpushare_overuse_episodes_total",
+    "gpushare_pod_overuse_bytes",
+    "gpushare_pod_unbooked_card",
+    "gpushare_unbooked_episodes_total",
+    "gpushare_unreadable_objects_total",
+)
+_COUNTED: Final = ("_total", "_count", "_sum", "_bucket")
+
+
+@dataclass(frozen=True, slots=True)
+class RestingCard:
+    """One card, as it reports itself, and what the API's pods hold of it."""
+
+    node: str
+    index: int
+    uuid: str
+    model: str
+    mib: int
+    units: int
+    booked: int
+    is_healthy: bool
+    is_lost: bool
+
+    @property
+    def free(self) -> int:
+        """The units that one pod can still get of it."""
+        return self.units - self.booked if self.is_healthy else 0
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Those of its series on its node."""
+        return {"card": str(self.index), "uuid": self.uuid, "model": self.model}
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The API's pods and nodes at rest, and the cards; ``slots`` of each, 0 if they are not counted."""
+
+    pods: Sequence[Object]
+    nodes: Sequence[Object]
+    cards: Sequence[RestingCard]
+    mib_per_unit: int
+    slots: int
+    troubled: Collection[str]
+    """Nodes whose cards failed and recovered, or that were created again."""
+
+    def is_steady(self, one: Object) -> bool:
+        """Is it a node, or a pod of one, whose cards have been as they are?"""
+        return (one["spec"].get("nodeName") or one["metadata"]["name"]) not in self.troubled
+
+    @property
+    def holding(self) -> list[Object]:
+        """The pods that have a card."""
+        return [pod for pod in self.pods if holds_a_node(pod) and gpu_containers(pod) and shares_or_none(pod)]
+
+    @property
+    def failed(self) -> set[tuple[str, str]]:
+        """The uid of each node and of each pod that has an unhealthy card, with the card."""
+        return {
+            (one["metadata"]["uid"], f"card {card.index}")
+            for card in self.cards
+            for one in (*self.nodes, *self.holding)
+            if self.is_steady(one)
+            and not card.is_healthy
+            and (one["metadata"]["name"] == card.node or card.index in _cards_on(one, card.node))
+        }
+
+    @property
+    def waiting(self) -> list[Object]:
+        """The pods that wait for a card."""
+        return [
+            pod
+            for pod in self.pods
+            if gpu_containers(pod)
+            and not (pod["spec"].get("nodeName") or is_over(pod) or pod["metadata"].get("deletionTimestamp"))
+        ]
+
+
+def _cards_on(pod: Object, node: str) -> Mapping[int, int]:
+    return shares_or_none(pod) or {} if pod["spec"].get("nodeName") == node else {}
+
+
+def resting(
+    pods: Sequence[Object],
+    nodes: Sequence[Object],
+    unhealthy: Mapping[tuple[str, int], bool],
+    sizes: Sizes,
+    hardware: Callable[[str], Sequence[Mapping[str, Any]]],
+    troubled: Collection[str],
+) -> Rest:
+    """``unhealthy`` are cards by (node, index), each with whether it is lost; ``hardware`` are a node's, as they report themselves."""
+    booked = booked_in_api(pods)
+    cards = [
+        RestingCard(
+            node, at := one["index"], one["uuid"], one["name"], one["memory"]["total_mib"], sizes[node][at],
+            booked.get((node, at), 0), (node, at) not in unhealthy, unhealthy.get((node, at), False),
+        )
+        for node in sizes for one in hardware(node)
+    ]  # fmt: skip
+    known = next(filter(None, map(described, nodes)))
+    has_slots = known.mode == SLOTS
+    return Rest(
+        pods, nodes, cards, 1 if has_slots else spec.MIB_PER_UNIT, known.cards[0].slots if has_slots else 0, troubled
+    )
+
+
+Expected = Iterator[tuple[str, dict[str, str], float]]
+
+
+def of_extender(rest: Rest) -> Expected:
+    """The gauges of the extender: names, labels and values."""
+    unit = rest.mib_per_unit * MIB
+    yield f"{_EXTENDER}nodes", {}, len(rest.nodes)
+    yield f"{_EXTENDER}pods", {"state": "booked"}, len(rest.holding)
+    yield f"{_EXTENDER}pods", {"state": "assumed"}, 0
+    largest, states = defaultdict[str, int](int), Counter[tuple[str, str]]()
+    for card in rest.cards:
+        largest[card.model] = max(largest[card.model], card.free)
+        states[card.model, "healthy" if card.is_healthy else "unhealthy"] += 1
+        labels = {"node": card.node, **card.labels}
+        for name, units in (("card", card.units), ("card_booked", card.booked)):
+            yield f"{_EXTENDER}{name}_units", labels, units
+            yield f"{_EXTENDER}{name}_bytes", labels, units * unit
+    for model, units in largest.items():
+        yield f"{_EXTENDER}largest_free_bytes", {"model": model}, units * unit
+    for (model, state), count in states.items():
+        yield f"{_EXTENDER}cards", {"model": model, "state": state}, count
+
+
+def of_plugin(rest: Rest, node: str) -> Expected:
+    """The gauges of a node's device plugin, which looks at use: names, labels and values."""
+    cards, unit = {card.index: card for card in rest.cards if card.node == node}, rest.mib_per_unit * MIB
+    yield "gpushare_cards", {}, len(cards)
+    mode = {"mode": "slots", "unit": "MiB"} if rest.slots else {"mode": "ids", "unit": "GiB"}
+    yield "gpushare_unit_bytes", mode, unit
+    for card in cards.values():
+        yield "gpushare_card_memory_bytes", card.labels, card.mib * MIB
+        yield "gpushare_card_units", card.labels, card.units
+        yield "gpushare_card_slots", card.labels, rest.slots
+        yield "gpushare_card_healthy", card.labels, card.is_healthy
+        if not card.is_lost:
+            yield "gpushare_card_unaccounted_bytes", card.labels, 0
+            yield "gpushare_card_processes_without_figure", card.labels, 0
+    for pod in rest.holding:
+        shares, metadata = _cards_on(pod, node), pod["metadata"]
+        for index, units in shares.items():
+            labels = {key: metadata[key] for key in ("namespace", "uid")} | {"pod": metadata["name"]}
+            labels["card"] = str(index)
+            yield "gpushare_pod_booked_bytes", labels, units * unit
+            if len(shares) == 1 and not cards[index].is_lost:
+                yield "gpushare_pod_used_bytes", labels, held_mib(pod) * MIB
+
+
+def wrong_series(program: str, series: Series, expected: Expected) -> Iterator[str]:
+    """The samples that are not as expected; those of a thing that is not there must not be either, or be 0."""
+    values = {(name, frozenset(labels.items())): value for name, labels, value in expected}
+    names = {name for name, _ in values}.union(_QUIET)
+    for key in values.keys() | {key for key in series if key[0] in names}:
+        if (value := series.get(key)) != values.get(key, 0):
+            yield f"{program}: {key[0]} {dict(sorted(key[1]))} is {value}, should be {values.get(key, 0)}"
+
+
+def wrong_waits(rest: Rest, series: Series) -> Iterator[str]:
+    """Each pod that waits is counted once it is reported on, for a reason that its scheduler has of it."""
+    messages = [
+        one.get("message", "")
+        for pod in rest.waiting
+        for one in pod["status"].get("conditions") or ()
+        if one["type"] == "PodScheduled"
+    ]
+    counts = {dict(labels)["reason"]: value for (name, labels), value in series.items() if name == _WAITING}
+    if not len(messages) <= (count := sum(counts.values())) <= len(rest.waiting):
+        yield f"extender: {count} pods wait, should be {len(messages)} to {len(rest.waiting)}"
+    # The extender keeps its last answer, also if a card has failed since and the scheduler asks it no more.
+    for reason, count in counts.items() if not rest.troubled else ():
+        text = f"Insufficient {spec.RESOURCE_MEMORY}" if reason == _REFUSED_IN_SUM else reason
+        if count > (most := sum(text in message for message in messages)):
+            yield f"extender: {count} pods wait for {reason!r}, of which schedulers report {most}"
+
+
+def fallen(program: str, before: Series, series: Series) -> Iterator[str]:
+    """Counters never fall, nor go, while a program lives."""
+    for key, value in before.items():
+        if key[0].endswith(_COUNTED) and series.get(key, -1) < value:
+            yield f"{program}: {key[0]} {dict(sorted(key[1]))} was {value}, and is {series.get(key)}"
