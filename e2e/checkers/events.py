@@ -46,14 +46,16 @@ def true_events(accounts: Mapping[str, str]) -> Rule:
 
 
 def _wrong_fields(program: str, event: Object, old: Object | None, node: str) -> Iterator[str]:
-    about = event["involvedObject"]
-    given = {field: event.get(field) for field in ("source", "type", "count")}
+    about, before = event["involvedObject"], (old or {}).get("count", 0)
+    given = {field: event.get(field) for field in ("source", "type")}
+    # A write whose answer was lost is sent again.
+    given["is counted"] = event.get("count") in (before + 1, before or 1)
     given |= {"namespace": event["metadata"]["namespace"], "apiVersion": about.get("apiVersion")}
     given["nodes"] = {*_NODE.findall(event.get("message", "")), node}
     right = {
         "source": {"component": _COMPONENTS[program], **({"host": node} if program == DEVICE_PLUGIN else {})},
         "type": "Normal" if event["reason"] in _NORMAL else "Warning",
-        "count": (old or {}).get("count", 0) + 1,
+        "is counted": True,
         "namespace": about.get("namespace") or "default",
         "apiVersion": "v1",
         "nodes": {node},
