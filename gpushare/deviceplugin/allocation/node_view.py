@@ -98,7 +98,8 @@ class NodeView:
     last: tuple[Entry, ...] = field(default=(), init=False)
 
     def guess(self, ids: frozenset[str], candidate: Candidate) -> None:
-        """These ids were answered for that container."""
+        """These ids were answered for that container; lines of pods that have ended do not name their owner any more."""
+        self.last = tuple(entry for entry in self.last if not entry.ids & ids or self.pod_of(entry) is not None)
         cards = DeviceIds(self.node.cards.cards).cards_of(ids)
         self.guesses[ids] = Grant(candidate.uid, candidate.container, ids, cards, is_guess=True)
 
