@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any, Final
 
 from e2e import spec
@@ -29,6 +30,19 @@ def plain_container(name: str, plays: Mapping[str, object] = SLEEPS) -> dict[str
     """A container that asks for nothing."""
     variables = [{"name": f"SIMULATED_{key}", "value": str(value)} for key, value in plays.items()]
     return {"name": name, "image": PLAYER, "env": variables}
+
+
+def random_containers(rng: Random, units: Sequence[int], asks: float = 0.7) -> dict[str, Any]:
+    """Containers of a pod, some of which ask for nothing: one to three, after init containers and sidecars."""
+
+    def container(name: str) -> dict[str, Any]:
+        return gpu_container(name, rng.choice(units)) if rng.random() < asks else plain_container(name)
+
+    containers = [container(f"c{number}") for number in range(rng.randint(1, 3))]
+    init = [container(f"i{number}") for number in range(rng.choice((0, 0, 1, 2, 3)))]
+    for one in init:
+        one |= {"restartPolicy": "Always"} if rng.random() < 0.5 else {}
+    return {"containers": containers, "initContainers": init}
 
 
 def gpu_pod(

@@ -23,6 +23,7 @@ from e2e.checkers.right_card import check_pod
 from e2e.device_plugin.recording_kubelet import RecordingKubelet, Registration
 from e2e.observer import Observer
 from e2e.target_capabilities import options_known
+from e2e.tcp_proxy import TcpProxy, proxy_to_api
 from fake_nvml.box import Box
 from fake_nvml.state import State
 
@@ -49,6 +50,7 @@ class PluginUnderTest:
         self.kubelet = RecordingKubelet(folder / "device-plugins", folder / "pod-resources" / "kubelet.sock")
         self.cards = SimulatedNode(node, folder, environment_of_programs(environment))
         self.plugin: Program | None = None
+        self._account: Path | None = None
         self._observer = observer
         self._target = target
         self._stack = contextlib.AsyncExitStack()
@@ -66,6 +68,12 @@ class PluginUnderTest:
         await self.api.patch(NODES, self.node, {"status": status}, subresource="status")
         await self.kubelet.start()
         self._stack.push_async_callback(self.kubelet.stop)
+
+    async def open_proxy(self) -> TcpProxy:
+        """The plugin reaches the API server through it from its next start on."""
+        account = await self._observer.cluster.kubeconfig_of(self._target.device_plugin.account, self.node)
+        self._account = self.cards.folder / "kubeconfig"
+        return await self._stack.enter_async_context(proxy_to_api(account, self._account))
 
     async def close(self) -> None:
         """End the plugin first."""
@@ -104,7 +112,8 @@ class PluginUnderTest:
             return self._target.device_plugin.words({name.replace("_", "-"): text for name, text in options.items()})
 
     async def _launch(self, words: tuple[str, ...]) -> Program:
-        account = await self._observer.cluster.kubeconfig_of(self._target.device_plugin.account, self.node)
+        cluster, program = self._observer.cluster, self._target.device_plugin
+        account = self._account or await cluster.kubeconfig_of(program.account, self.node)
         if self.plugin is None or words:
             self.plugin = self.cards.device_plugin(self._target, account, words)
         await self.plugin.launch(_at_once)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from typing import Final
 
 import pytest
@@ -145,14 +144,3 @@ async def test_the_count_comes_back_with_a_re_created_node(stage: PluginUnderTes
     await stage.api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": stage.node}})
 
     await eventually(lambda: stage.api.get(NODES, stage.node), shows_two, "the new node shows two cards")
-
-
-async def test_nothing_is_left_of_a_plugin_that_ended(stage: PluginUnderTest) -> None:
-    """SIGTERM ends the plugin in time, and its stream with it."""
-    await stage.open("t4x1")
-    registration = await stage.plug()
-    assert stage.plugin is not None
-    # SIGKILL comes if it has not ended within the time of a pod's grace.
-    assert await stage.plugin.stop() != -signal.SIGKILL
-
-    await until(lambda: registration.has_ended, bool, "the stream has ended")

@@ -16,7 +16,7 @@ import pytest
 from clusters.api.api_client import MERGE_PATCH
 from clusters.api.resources import CONFIG_MAPS, NODES, PODS
 from e2e import spec
-from e2e.builders import gpu_container, plain_container
+from e2e.builders import random_containers
 from e2e.bursts import questions
 from e2e.checkers.extender_messages import LAG_SECONDS
 from e2e.checkers.overcommit import booked_in_api
@@ -194,19 +194,10 @@ class RandomState:
         )
 
     def _pod(self) -> Object:
-        """One to three containers, some of which ask for nothing, after init containers and sidecars."""
         self._count += 1
         pod = self._stage.pod(f"p-{self._count}", 1)
-        asks = 0.0 if self._rng.random() < _PLAIN_PODS else 0.7
-        containers = [self._container(f"c{number}", asks) for number in range(self._rng.randint(1, 3))]
-        init = [self._container(f"i{number}", asks) for number in range(self._rng.choice((0, 0, 1, 2, 3)))]
-        for one in init:
-            one |= {"restartPolicy": "Always"} if self._rng.random() < 0.5 else {}
-        pod["spec"] |= {"containers": containers, "initContainers": init}
+        pod["spec"] |= random_containers(self._rng, _UNITS, 0.0 if self._rng.random() < _PLAIN_PODS else 0.7)
         return pod
-
-    def _container(self, name: str, asks: float) -> dict[str, Any]:
-        return gpu_container(name, self._rng.choice(_UNITS)) if self._rng.random() < asks else plain_container(name)
 
 
 @pytest.mark.promise("EXT-024")

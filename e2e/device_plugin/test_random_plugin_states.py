@@ -1,0 +1,449 @@
+"""Random histories of a node's pods, cards and programs: a device plugin answers and shows what they imply at each instant.
+
+The rules (``checkers/plugin_states.py``, ``plugin_answers.py``, ``right_card.py``) know what that is. These cases bring it about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import grpc.aio
+import pytest
+import yaml
+
+from clusters.api.api_client import MERGE_PATCH, Object
+from clusters.api.connection import Connection
+from clusters.api.resources import CONFIG_MAPS, EVENTS, NODES, PODS
+from clusters.api.waiting import eventually, until
+from clusters.processes.ports import free_port
+from e2e import spec
+from e2e.builders import booking, gpu_pod, plain_container, random_containers
+from e2e.bursts.world import units_of_model
+from e2e.checkers.overcommit import shares_or_none
+from e2e.checkers.plugin_answers import PLUGIN_RULES, XIDS_OF_APPLICATIONS, named_cards
+from e2e.checkers.plugin_states import KnownCard, NodeState, wrong_list, wrong_metrics, wrong_node
+from e2e.checkers.pod_requests import GpuContainer, gpu_containers, units_of
+from e2e.checkers.right_card import check_pod
+from e2e.device_plugin.plugin_under_test import PluginUnderTest
+from e2e.device_plugin.recording_kubelet import Registration
+from e2e.report.sources import commit_number
+from fake_nvml.card_models import catalogue
+from fake_nvml.core.returns import Code
+from fake_nvml.eras import RECOVERY_ACTION_SINCE
+from fake_nvml.state import State
+
+MEMORY: Final = spec.RESOURCE_MEMORY
+_HISTORIES, _STEPS = 2, 15
+_DRIVERS: Final = ("450.80", "535.104", "580.65")
+# The unit of gpu-mem, in MiB, as it is written.
+_UNITS: Final = {1024: "GiB", 2500: "2500MiB"}
+# After these a driver that knows recovery actions asks for one; after others of its the card is soon healthy again.
+_ADVISED: Final = (48, 62, 74, 119)
+_CRITICAL: Final = (*_ADVISED, 94, 1001)
+# A plugin that has not seen the end of a pod that waits takes the next one of its size for it.
+_LAG_SECONDS: Final = 0.4
+_FOREIGN: Final = {"example.com/note": "of another, ALIYUN_COM_GPU_MEM_IDX: 7"}
+
+
+class PluginHistory:
+    """A node of one to five cards, and the changes of it; ``state`` is what is true of it."""
+
+    def __init__(self, stage: PluginUnderTest, rng: random.Random) -> None:
+        self._stage, self._rng, self.state = stage, rng, NodeState({})
+        self._is_ours = stage.claims("cards-annotation")
+        self._driver = rng.choice(_DRIVERS) if self._is_ours else _DRIVERS[-1]
+        self._is_advised = int(self._driver.partition(".")[0]) >= RECOVERY_ACTION_SINCE
+        self._unit = rng.choice((1024, 1024, 2500))
+        known = [one for one in sorted(catalogue()) if 4 <= units_of_model(one, self._driver, self._unit) <= 24]
+        self._models = rng.choices(known, k=rng.randint(1, 5))
+        self._strategy = rng.choice(("uuid", "index"))
+        self._keeps_book = rng.random() < 0.5 and stage.claims("kubelet-book")
+        self._port = free_port()
+        self._card_of: dict[str, int] = {}
+        self._notes: dict[str, dict[str, str]] = {}
+        """The annotations that each pod should have."""
+        self._started: set[str] = set()
+        self._left: set[str] = set()
+        self._warned: set[str] = set()
+        """Pods that ran on a card when it became unhealthy."""
+        self._lists = 0
+        """The most lists that may have come since the registration."""
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        self._done: list[str] = []
+
+    async def lay_down(self) -> None:
+        """The node with its cards, and the plugin."""
+        stage = self._stage
+        box = stage.cards.folder / "box.yaml"
+        box.write_text(yaml.safe_dump({"driver": self._driver, "cards": [{"model": one} for one in self._models]}))
+        await stage.open(str(box))
+        self._count_cards()
+        if self._rng.random() < 0.3:
+            self.state.own["CGPU_DISABLE"] = "true"
+            await self._patch_node({"metadata": {"labels": {"cgpu.disable.isolation": "true"}}})
+        self._proxy = await stage.open_proxy()
+        own = {"device_id_strategy": self._strategy, "metrics_address": f"127.0.0.1:{self._port}"}
+        await self._launch(memory_unit=_UNITS[self._unit], **stage.spelt(cool_down="1s", survey_interval="1s", **own))
+
+    async def step(self) -> None:
+        """One change, and what follows from it."""
+        steps = [self._book] * 3 + [self._admit] * 4 + [self._start] * 3 + [self._end] * 2 + [self._stray, self._decoy]
+        steps += [self._break] * 3 + [self._mend] * 2 + [self._restart] * 2 + [self._renew_kubelet, self._cut_off]
+        chosen = self._rng.choice(steps)
+        self._done.append(chosen.__name__)
+        await chosen()
+
+    async def settle(self) -> None:
+        """All that the plugin shows is what is true, soon, and by no more lists than there were changes."""
+        what = f"what it shows is true after {', '.join(self._done)}"
+        await eventually(self._differences, lambda found: not found, what, seconds=15)
+        counts = [sum(one.health != "Healthy" for one in message.devices) for message in self._registration.lists]
+        most, self._lists = self._lists, len(counts) - 1
+        assert len(counts) <= 1 + most, f"lists without a change, with so many unhealthy ids: {counts}, {what}"
+
+    async def _book(self) -> None:
+        """Pods that the extender has put onto healthy cards with room."""
+        for _ in range(self._rng.randint(1, 3)):
+            pod, name = self._pod()
+            units, unhealthy = units_of(pod), self.state.unhealthy
+            cards = [one for one, free in self.state.free().items() if free >= units and one not in unhealthy]
+            if cards and units:
+                index = self._rng.choice(cards)
+                notes = booking(units, index, len(self._done), self.state.cards[index].units)
+                self._notes[name] = notes | self._rng.choice((_FOREIGN, {}))
+                pod["metadata"]["annotations"] = self._notes[name]
+                self.state.pods[name] = await self._stage.create(pod)
+
+    async def _decoy(self) -> None:
+        """A pod that has no part in it: of another node, without card memory, or ended."""
+        pod, name = self._pod()
+        pod["metadata"]["annotations"] = self._notes[name] = booking(units_of(pod) or 1, 0) | _FOREIGN
+        kind = self._rng.choice(("elsewhere", "plain", "ended"))
+        if kind == "elsewhere":
+            pod["spec"]["nodeName"] = "another"
+        elif kind == "plain":
+            pod["spec"] |= {"containers": [plain_container("c0")], "initContainers": []}
+        await self._stage.create(pod)
+        if kind == "ended":
+            await self._set_status(name, "Failed")
+
+    async def _admit(self) -> None:
+        """The pods that wait get their ids, in the order in which they were bound; one whose card fails is turned away or moved."""
+        for name in [*self.state.waiting()]:
+            fails = int(self._notes[name][spec.POD_INDEX]) in self.state.unhealthy
+            if fails and (len(self.state.waiting()) > 1 or not self._is_ours):
+                # The call could be taken for another pod's.
+                await self._leave(name, is_gone=True)
+                continue
+            reusable, told = list[str](), dict[str, str]()
+            for container in gpu_containers(self.state.pods[name]):
+                ids, told = await self._given(name, container, reusable)
+                if not ids:
+                    break
+                self.state.given.setdefault(name, {})[container.name] = (ids, told)
+                reusable = [one for one in reusable if one not in ids] + (ids if container.kind == "init" else [])
+                self._record()
+            if told.get(spec.ENV_INDEX) != self._notes[name][spec.POD_INDEX]:
+                # Its annotation would follow, but only when binds that are under way have landed.
+                await self._leave(name, is_gone=bool(told))
+            if not self._keeps_book:
+                # Without the book a plugin reads only at a start which ids the kubelet took.
+                await self._start()
+
+    async def _given(self, name: str, container: GpuContainer, reusable: list[str]) -> tuple[list[str], dict[str, str]]:
+        """The ids and variables of a container, as they should be; none if it was refused with a reason, and rightly."""
+        kubelet, state, size = self._stage.kubelet, self.state, container.units
+        held = state.held().keys() - {*reusable}
+        free = [one for one in self._registration.ids(healthy=True) if one not in held]
+        must = self._rng.sample(reusable, min(len(reusable), size))
+        index, where = int(self._notes[name][spec.POD_INDEX]), f"{name} {container}, after {self._done}"
+        try:
+            ids = must if len(must) == size else await kubelet.prefer(MEMORY, free, size, must)
+            (answer,) = await kubelet.allocate(MEMORY, ids)
+        except grpc.aio.AioRpcError as error:
+            self._counts["gpushare_allocations_total", "refused"] += 1
+            if error.details() and index in state.unhealthy:
+                return [], {}
+            raise AssertionError(f"{where}: {error.details()}") from error
+        self._counts["gpushare_allocations_total", "granted"] += 1
+        told = dict(answer.envs)
+        if index in state.unhealthy:
+            index = int(told[spec.ENV_INDEX])
+            assert index not in state.unhealthy, where
+        assert told == state.variables(name, container, index), where
+        assert not [*answer.mounts, *answer.devices, *answer.annotations, *answer.cdi_devices]
+        assert {self._card_of.setdefault(one, index) for one in ids} == {index}, "an id is of two cards"
+        return ids, told
+
+    async def _start(self) -> None:
+        """The containers of pods that have their ids start, or start again."""
+        for name, containers in self.state.given.items():
+            for container in gpu_containers(self.state.pods[name]):
+                await self._stage.kubelet.pre_start(MEMORY, containers[container.name][0])
+            self._notes[name] = {**self._notes[name], spec.POD_ASSIGNED: "true"}
+            if name not in self._started:
+                self._started.add(name)
+                await self._set_status(name, "Running", *self.state.pods[name]["spec"]["containers"])
+
+    async def _end(self) -> None:
+        """A pod that runs or waits ends, or is gone."""
+        if names := sorted(self._started | self.state.waiting().keys()):
+            self._lists += 1
+            await self._leave(self._rng.choice(names), is_gone=self._rng.random() < 0.5)
+
+    async def _leave(self, name: str, *, is_gone: bool) -> None:
+        self._left.add(name)
+        self._started.discard(name)
+        self._warned.discard(name)
+        del self.state.pods[name]
+        self.state.given.pop(name, None)
+        self._record()
+        if is_gone:
+            await self._stage.api.delete(PODS, name, self._stage.namespace, grace_seconds=0)
+        else:
+            await self._set_status(name, "Failed")
+        await asyncio.sleep(_LAG_SECONDS)
+
+    async def _stray(self) -> None:
+        """Calls for no pod are refused, with a reason."""
+        sizes = {one.units for one in self.state.waiting().values()}
+        free = [one for one in self._registration.ids(healthy=True) if one not in self.state.held()]
+        odd = [free[:size] for size in range(1, len(free)) if size not in sizes]
+        for ids in ([], ["gs-no-1"], *odd[:1], [*free, "gs-no-1"]):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await self._stage.kubelet.allocate(MEMORY, ids)
+            assert str(refused.value.details()).strip()
+            self._counts["gpushare_allocations_total", "refused"] += 1
+
+    async def _break(self) -> None:
+        """A card has a fault, or a further one, or only seems to have one."""
+        ill, index, before = self.state.ill, self._rng.choice([*self.state.cards]), {*self.state.unhealthy}
+        kind = self._rng.choice(("xid", "xid", "xid", "harmless", "error", *(["lost"] if self._is_ours else [])))
+        self._done.append(f"{kind} on {index}")
+        with State.open(self._stage.cards.state_file) as nvml:
+            uuid = self.state.cards[index].uuid
+            if kind == "lost":
+                nvml.lose(uuid)
+                ill.setdefault(index, "lost")
+            elif kind == "error":
+                # Reports that come while they are not read are lost; of cards that are lost none is read.
+                if not self._lost():
+                    nvml.add_fault("nvmlEventSetWait*", code=Code.UNINITIALIZED, count=1)
+                    await until(nvml.faults, lambda left: not left, "NVML was opened again")
+            elif uuid not in self._lost():
+                critical = _ADVISED if self._is_advised else _CRITICAL
+                xid = self._rng.choice(critical if kind == "xid" else XIDS_OF_APPLICATIONS)
+                nvml.post_xid(uuid, int(xid))
+                self._counts["gpushare_xid_events_total", uuid, str(xid)] += 1
+                if kind == "xid":
+                    ill.setdefault(index, f"Xid {xid}")
+        if before != self.state.unhealthy.keys():
+            self._lists += 1
+            self._warned |= {name for name in self._started if self._notes[name][spec.POD_INDEX] == str(index)}
+        await self.settle()
+
+    async def _mend(self) -> None:
+        """Each card that has a fault recovers by the driver's word or an operator's, if the plugin knows one."""
+        if not self.state.ill:
+            await self._break()
+        # A word makes a card that was lost healthy some seconds before its reports are read again.
+        lost = self._lost()
+        for index, reason in [*self.state.ill.items()]:
+            uuid = self.state.cards[index].uuid
+            needs_word = not self._is_advised and reason != "lost"
+            if needs_word and uuid in lost:
+                continue
+            with State.open(self._stage.cards.state_file) as nvml:
+                nvml.repair(uuid)
+            if self._is_ours and uuid not in lost and (needs_word or self._rng.random() < 0.5):
+                word = self._rng.choice((str(index), uuid))
+                await self._patch_node({"metadata": {"annotations": {spec.NODE_RECOVERED: word}}})
+            self._lists += index not in self.state.banned
+            del self.state.ill[index]
+            await self.settle()
+
+    def _lost(self) -> set[str]:
+        return {card["uuid"] for card in self._stage.cards.cards() if card["lost"]}
+
+    async def _restart(self) -> None:
+        """The plugin ends, or is killed; meanwhile pods come and go, and the machine changes."""
+        plugin, stream = self._stage.plugin, self._registration
+        if plugin is None or (self.state.ill and not self._is_ours):
+            return
+        await (self._break() if self._is_ours else self.settle())
+        if self._rng.random() < 0.5:
+            await plugin.kill()
+        else:
+            # SIGKILL comes if it has not ended within the time of a pod's grace.
+            assert await plugin.stop() != -signal.SIGKILL
+        await until(lambda: stream.has_ended, bool, "the stream has ended")
+        await self._end()
+        await self._book()
+        if self._is_ours:
+            with State.open(self._stage.cards.state_file) as nvml:
+                await self._change_machine(nvml)
+        await self._launch()
+
+    async def _change_machine(self, nvml: State) -> None:
+        """While no plugin looks the machine boots, an Xid is missed, a card is banned, put in, or taken out."""
+        cards, ill, index = self.state.cards, self.state.ill, self._rng.choice([*self.state.cards])
+        kind = self._rng.choice(("boot", "xid", "more", "less", "ban", "none"))
+        self._done.append(f"{kind} of {index}")
+        named = {one for pod in self.state.pods.values() for one in shares_or_none(pod) or {}}
+        if kind == "boot":
+            nvml.reboot()
+            await self._patch_node({"status": {"nodeInfo": {"bootID": f"boot-{len(self._done)}"}}}, "status")
+            ill.clear()
+        elif kind == "xid" and self._is_advised and index not in ill:
+            nvml.post_xid(cards[index].uuid, self._rng.choice(_ADVISED))
+            ill[index] = "recovery action"
+        elif kind == "ban":
+            await self._ban(self.state.banned ^ {index})
+        elif kind == "more" and not self._lost():
+            nvml.add_card(self._rng.choice(self._models))
+        elif (
+            kind == "less"
+            and len(cards) > 1
+            and not self._lost()
+            and (left := cards.keys() - named - self.state.unhealthy.keys())
+        ):
+            nvml.remove_card(cards.pop(min(left)).uuid)
+            self._card_of = {one: card for one, card in self._card_of.items() if card in cards}
+        self._count_cards()
+
+    def _count_cards(self) -> None:
+        """A card keeps its index, and a new one has the lowest that is free; NVML's own may change."""
+        cards, indices = self.state.cards, {card.uuid: index for index, card in self.state.cards.items()}
+        for one in self._stage.cards.cards():
+            uuid, mib = one["uuid"], one["memory"]["total_mib"]
+            index = indices[uuid] if uuid in indices else next(free for free in range(99) if free not in cards)
+            name = str(one["index"]) if self._is_ours and self._strategy == "index" else uuid
+            cards[index] = KnownCard(uuid, mib, mib // self._unit, name)
+
+    async def _ban(self, cards: frozenset[int]) -> None:
+        """Write the ConfigMap."""
+        metadata = {"name": f"unhealthy-gpu-{self._stage.node}", "namespace": "kube-system"}
+        if self.state.banned:
+            await self._stage.api.delete(CONFIG_MAPS, metadata["name"], metadata["namespace"])
+        self.state.banned = cards
+        if cards:
+            data = {"gpus": ",".join(map(str, sorted(cards)))}
+            await self._stage.api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+    async def _launch(self, **options: str) -> None:
+        before = self._registrations()
+        self._counts.clear()
+        await self._stage.launch(**options)
+        await self._registered(before)
+
+    async def _renew_kubelet(self) -> None:
+        """The kubelet starts again, when no pod waits: it would admit those in another order."""
+        await self._admit()
+        before = self._registrations()
+        await self._stage.kubelet.restart()
+        await self._registered(before)
+
+    async def _registered(self, before: int) -> None:
+        self._registration: Registration = await self._stage.registered(after=before)
+        self._counts["gpushare_registrations_total", MEMORY] += 1
+        # A ban is read after the first list.
+        self._lists = 1
+        await self.settle()
+
+    def _registrations(self) -> int:
+        return sum(one.resource == MEMORY for one in self._stage.kubelet.registrations)
+
+    async def _cut_off(self) -> None:
+        """The API server cannot be reached while pods come and go."""
+        self._proxy.cut(silent=self._rng.random() < 0.5)
+        await self._end()
+        await self._book()
+        self._proxy.restore()
+        await self.settle()
+
+    async def _differences(self) -> list[str]:
+        stage, state = self._stage, self.state
+        health = {one.ID: one.health for one in self._registration.lists[-1].devices}
+        node = await stage.api.get(NODES, stage.node)
+        found = [*wrong_list(state, health, self._card_of, keeps_held=self._is_ours)]
+        if (count := node["status"]["capacity"].get(spec.RESOURCE_COUNT)) != str(len(state.cards)):
+            found.append(f"the node has {count} cards")
+        if self._is_ours:
+            async with Connection() as http:
+                text = (await http.request("GET", f"http://127.0.0.1:{self._port}/metrics")).text
+            found += wrong_metrics(state, text, self._unit, self._counts)
+            found += wrong_node(state, node, _UNITS[self._unit])
+            events = await stage.api.list(EVENTS, stage.namespace)
+            told = {one["involvedObject"]["name"] for one in events if one["reason"] == spec.EVENT_CARD_UNHEALTHY}
+            found += [f"{name} has no event about its card" for name in self._warned - told]
+        pods = await stage.api.list(PODS, stage.namespace)
+        return found + [wrong for pod in pods for wrong in self._wrong_pod(pod)]
+
+    def _wrong_pod(self, pod: Object) -> Iterator[str]:
+        name, noted = pod["metadata"]["name"], pod["metadata"].get("annotations") or {}
+        if name not in self._left and noted != self._notes[name]:
+            yield f"{name} has {noted}, should have {self._notes[name]}"
+        if name in self._started:
+            uuids = {index: card.name for index, card in self.state.cards.items()}
+            told = [self.state.given[name][one.name][1] for one in gpu_containers(pod)]
+            yield from map(str, check_pod(pod, told, uuids))
+
+    def _record(self) -> None:
+        """The kubelet's records: its checkpoint, if the plugin reads one, and PodResources without ordinary init containers."""
+        kubelet, namespace, entries = self._stage.kubelet, self._stage.namespace, []
+        kubelet.holdings.clear()
+        for name, containers in self.state.given.items():
+            pod = self.state.pods[name]
+            for one in (one for one in gpu_containers(pod) if one.name in containers):
+                ids, uid = containers[one.name][0], pod["metadata"]["uid"]
+                line = {"PodUID": uid, "ContainerName": one.name, "ResourceName": MEMORY, "DeviceIDs": {"-1": ids}}
+                entries.append({**line, "AllocResp": None})
+                if one.kind != "init":
+                    kubelet.hold(namespace, name, one.name, ids[::2], ids[1::2])
+        if self._keeps_book:
+            book = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
+            path = self._stage.cards.folder / "device-plugins" / "kubelet_internal_checkpoint"
+            path.with_suffix(".new").write_text(json.dumps(book))
+            path.with_suffix(".new").replace(path)
+
+    def _pod(self) -> tuple[dict[str, Any], str]:
+        """A pod of the node, and its name."""
+        most = max(card.units for card in self.state.cards.values())
+        pod = gpu_pod(name := f"p-{len(self._notes)}", bound_to=self._stage.node)
+        self._notes[name] = {}
+        pod["spec"] |= random_containers(self._rng, (1, 1, 2, 3, max(1, most // 3)))
+        # PodResources does not show ordinary init containers.
+        for one in () if self._keeps_book else pod["spec"]["initContainers"]:
+            one["restartPolicy"] = "Always"
+        return pod, name
+
+    async def _set_status(self, name: str, phase: str, *running: Object) -> None:
+        """The phase, and the containers that run."""
+        more = {"imageID": "", "ready": True, "restartCount": 0, "state": {"running": {}}}
+        containers = [{"name": one["name"], "image": one["image"], **more} for one in running]
+        await self._stage.api.patch(
+            PODS, name, {"status": {"phase": phase, "containerStatuses": containers}}, self._stage.namespace,
+            subresource="status", content_type=MERGE_PATCH,
+        )  # fmt: skip
+
+    async def _patch_node(self, body: Object, subresource: str | None = None) -> None:
+        await self._stage.api.patch(NODES, self._stage.node, body, subresource=subresource)
+
+
+@pytest.mark.needs("pod-resources", "health")
+@pytest.mark.parametrize("number", range(_HISTORIES))
+async def test_the_plugin_shows_what_is_true(stage: PluginUnderTest, number: int) -> None:
+    """Pods of any shape, calls of a kubelet, cards that fail and recover, restarts: each answer and list is the one implied."""
+    history = PluginHistory(stage, random.Random(f"{commit_number()}/{number}"))
+    await history.lay_down()
+    for _ in range(_STEPS):
+        await history.step()
+    await history.settle()
+    # NVML's index may be another than ours; the variables have been compared.
+    stage.check_calls(*(rule for rule in PLUGIN_RULES if rule is not named_cards))
