@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ _CARDS: Final = (spec.POD_INDEX, spec.POD_ALLOCATION)
 # On a pod that has ended by its phase: the boot that ended the containers which its status still shows.
 _ENDED: Final = "ALIYUN_COM_GPU_MEM_ENDED"
 SLOTS: Final = "slots"
+_Several = dict[str, dict[int, Annotated[int, msgspec.Meta(ge=0)]]]
 # Units of each card of each node, by the index that annotations use.
 Sizes = Mapping[str, Mapping[int, int]]
 
@@ -76,7 +77,7 @@ def shares_of(pod: Object) -> dict[int, int]:
     several = annotations.get(spec.POD_ALLOCATION)
     if several:
         shares: dict[int, int] = defaultdict(int)
-        for cards in msgspec.json.decode(several, type=dict[str, dict[int, int]]).values():
+        for cards in msgspec.json.decode(several, type=_Several).values():
             for card, units in cards.items():
                 shares[card] += units
         return dict(shares)

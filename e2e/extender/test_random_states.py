@@ -104,14 +104,16 @@ class RandomState:
         if self._stage.claims("cards-annotation") and rng.random() < 0.6:
             sizes, unit = [rng.choice(_SIZES[scale]) for _ in range(count)], "GiB" if scale == 1 else "MiB"
             text = json.dumps({"v": 1, "mode": "ids", "unit": unit, "boot": "b", "cards": self._cards(sizes)})
+            if rng.random() < 0.3:
+                # Not valid: the node has others.
+                counts = [number for number in range(1, 10) if sum(sizes) % number == 0]
+                count = rng.choice((count, *counts))
+                size = sum(sizes) // count if count in counts else rng.choice(_SIZES[scale])
+                sizes = [size] * count
         self.units[name] = dict(enumerate(sizes))
         amounts: dict[str, str | None] = {spec.RESOURCE_MEMORY: str(sum(sizes)), spec.RESOURCE_COUNT: str(count)}
         if rng.random() < 0.15:
             amounts[rng.choice([*amounts])] = rng.choice((None, "0"))
-            # Another description is no valid one.
-        elif text and len(set(sizes)) == 1 and rng.random() < 0.3:
-            amounts = {spec.RESOURCE_MEMORY: str(2 * sizes[0] * count), spec.RESOURCE_COUNT: str(count)}
-            self.units[name] = dict.fromkeys(range(count), 2 * sizes[0])
         annotations = {spec.NODE_CARDS: text, "example.com/large": rng.choice((None, *_LARGE.values()))}
         await self._api.patch(NODES, name, {"metadata": {"annotations": annotations}})
         status = {"capacity": amounts, "allocatable": amounts}
@@ -168,7 +170,9 @@ class RandomState:
         found: list[Finding] = []
         for verb, body in questions.asked(self._rng, await observer.pods(), self.units, {}, claims):
             ours, its = [(await observer.post_to(url + verb, body)).json() for url in urls]
-            assert ours == its, f"an extender that has just started answers {verb} otherwise"
+            # The policy fragmentation goes by the pods that an extender has seen.
+            is_alike = ours == its or (verb == spec.PRIORITIZE and "fragmentation" in body)
+            assert is_alike, f"an extender that has just started answers {verb} otherwise"
             asked = Asked(0.0, verb, json.loads(body), ours)
             found += (
                 *right_choices(state, asked),
