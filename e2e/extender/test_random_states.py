@@ -15,9 +15,11 @@ import pytest
 
 from clusters.api.api_client import MERGE_PATCH
 from clusters.api.resources import CONFIG_MAPS, NODES, POD_DISRUPTION_BUDGETS, PODS
+from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_container, plain_container
 from e2e.bursts import questions
+from e2e.checkers.card_choice import cards_of
 from e2e.checkers.extender_messages import LAG_SECONDS, right_choices, right_victims, settled_book
 from e2e.checkers.history import Asked, State
 from e2e.checkers.judgement import Finding
@@ -117,7 +119,13 @@ class RandomState:
         annotations = {spec.NODE_CARDS: text, "example.com/large": rng.choice((None, *_LARGE.values()))}
         await self._api.patch(NODES, name, {"metadata": {"annotations": annotations}})
         status = {"capacity": amounts, "allocatable": amounts}
-        await self._api.patch(NODES, name, {"status": status}, subresource="status")
+        cards = cards_of(await self._api.patch(NODES, name, {"status": status}, subresource="status"))
+        sizes = [card.units for _, card in sorted(cards.cards.items())] if cards else []
+        await eventually(
+            lambda: self._stage.cards(name),
+            lambda shown: [card["totalGPU"] for card in shown if card["totalGPU"]] == [one for one in sizes if one],
+            f"the extender's book has cards of {sizes} units on {name}",
+        )
 
     def _cards(self, sizes: Sequence[int]) -> list[dict[str, Any]]:
         """The entries of our annotation; some cards are unhealthy."""
