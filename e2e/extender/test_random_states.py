@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.stand_in_only("its nodes have no kubelet")]
 
 _STATES: Final = 5
 # Changes before each round of questions, the binds after it, and the rounds.
-_CHANGES, _BINDS, _ROUNDS = 30, 8, 2
+_CHANGES, _BINDS, _ROUNDS = 30, 20, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
 # The units of a card, in GiB or in MiB.
 _SIZES: Final = {1: (7, 16, 24), 1000: (2000, 16000, 24576)}
@@ -101,7 +101,7 @@ class RandomState:
 
         An annotation may be no description of them, and a node may have none.
         """
-        rng, count = self._rng, self._rng.randint(1, 9)
+        rng, count = self._rng, self._rng.choice((1, 1, 2, 2, 3, 4, 6, 9))
         sizes, text = [rng.choice(_SIZES[scale])] * count, rng.choice((None, None, *_NO_CARDS))
         if self._stage.claims("cards-annotation") and rng.random() < 0.6:
             sizes, unit = [rng.choice(_SIZES[scale]) for _ in range(count)], "GiB" if scale == 1 else "MiB"
@@ -161,7 +161,7 @@ class RandomState:
             await self._equip(node, self._scale(node))
         elif kind in ("gone", "leaving") and name:
             await self._stage.observer.delete(name, 0 if kind == "gone" else 1000)
-            self._pods = [pod["metadata"]["name"] for pod in await self._stage.observer.pods() if self._is_mine(pod)]
+            self._pods = [pod["metadata"]["name"] for pod in await self._stage.observer.pods()]
         elif kind == "phase" and name:
             await self._enter_phase(await self._stage.observer.pod(name))
 
@@ -195,26 +195,31 @@ class RandomState:
 
     async def bind(self) -> None:
         """Pods with wishes, one after the other, each on a node that may or may not have room for it."""
-        for _ in range(_BINDS):
-            node, before = self._rng.choice([*self.units]), await self._state()
-            pod = self._pod(self._scale(node), plain=0.0)
-            if self._stage.claims("wishes") and self._rng.random() < 0.7:
-                pod["metadata"]["annotations"] = questions.wishes(self._rng, units_of(pod))
-            pod = await self._create(pod)
-            error = await self._stage.bind(pod, node) if units_of(pod) else ""
-            after = await self._stage.observer.pod(pod["metadata"]["name"])
-            if units_of(pod) and (wrong := wrong_bind(before, pod, node, after, error)):
-                pytest.fail(f"{pod['metadata']}, {units_of(pod)} units, {node}: {wrong}")
+        places = [self._rng.choice([*self.units]) for _ in range(_BINDS)]
+        pods = [await self._create(self._wishing(node)) for node in places]
+        before = await self._state()
+        for pod, node in zip(pods, places, strict=True):
+            error = await self._stage.bind(pod, node)
+            after = await self._state()
+            wrong = wrong_bind(before, pod, node, after.pods[pod["metadata"]["uid"]], error)
+            assert not wrong, f"{pod['metadata']['annotations']}, {units_of(pod)} units, {node}: {wrong}"
+            before = after
+
+    def _wishing(self, node: str) -> Object:
+        """A pod that may have wishes for its card."""
+        pod, scale = self._pod(self._scale(node)), self._scale(node)
+        if not units_of(pod) or self._rng.random() < 0.5:
+            pod["spec"] |= {"containers": [gpu_container("c0", self._rng.choice(_UNITS) * scale)], "initContainers": []}
+        is_wishing = self._stage.claims("wishes") and self._rng.random() < 0.9
+        pod["metadata"]["annotations"] = questions.wishes(self._rng, units_of(pod)) if is_wishing else {}
+        return pod
 
     async def _state(self) -> State:
         """The state by the API, with the pods as they count."""
-        pods = {pod["metadata"]["uid"]: pod for pod in as_counted(await self._stage.observer.pods(), self._stage.known)}
-        nodes: dict[str, Mapping[str, Any]] = {name: await self._api.get(NODES, name) for name in self.units}
+        pods = as_counted(await self._stage.observer.pods(), self._stage.known)
+        nodes = {one["metadata"]["name"]: one for one in await self._api.list(NODES)}
         banned = {name: frozenset(map(int, text.split(","))) for name, text in self._bans.items()}
-        return State(pods=pods, nodes=nodes, banned=banned)
-
-    def _is_mine(self, pod: Object) -> bool:
-        return str(pod["metadata"]["name"]).startswith("p-")
+        return State(pods={pod["metadata"]["uid"]: pod for pod in pods}, nodes={**nodes}, banned=banned)
 
     def _scale(self, node: str) -> int:
         return 1000 if self.units[node][0] >= 1000 else 1
@@ -313,11 +318,11 @@ class RandomState:
             }
         )
 
-    def _pod(self, scale: int, plain: float = _PLAIN_PODS) -> Object:
+    def _pod(self, scale: int) -> Object:
         """One to three containers, some of which ask for nothing, after init containers and sidecars."""
         self._count += 1
         rng, pod = self._rng, self._stage.pod(f"p-{self._count}", 1)
-        asks = 0.0 if rng.random() < plain else 0.7
+        asks = 0.0 if rng.random() < _PLAIN_PODS else 0.7
         containers = [self._container(f"c{number}", asks, scale) for number in range(rng.choice((1, 1, 2, 3)))]
         init = [self._container(f"i{number}", asks, scale) for number in range(rng.choice((0, 0, 1, 2, 3)))]
         for one in init:
