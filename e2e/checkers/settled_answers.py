@@ -9,9 +9,8 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from e2e import spec
 from e2e.checkers.card_choice import Room, best, cards_of, fits, group_of, rooms_of, wish_of
 from e2e.checkers.extender_messages import priority_of, victims_of
 from e2e.checkers.history import Asked, Object, State, name_of
@@ -54,50 +53,42 @@ def wrong_bind(state: State, pod: Object, name: str, bound: Object, error: str) 
     return ""
 
 
-class _Use(NamedTuple):
-    """How full a node would be with a pod, from 0 to 1, by its card and by several sums of the node: the least and the most."""
-
-    least: tuple[float, ...]
-    most: tuple[float, ...]
-
-
 def right_scores(state: State, entry: Asked) -> Iterator[Finding]:
     """A node that does not hold the pod has the score 0; a fuller one a better score, or for the policy spread a worse one."""
     pod = entry.question["Pod"]
     wish = wish_of(pod)
-    used: dict[str, _Use] = {}
+    full: dict[str, list[tuple[float, float]]] = {}
     scores = {one["Host"]: one["Score"] for one in entry.answer}
     for name in sorted(scores.keys() & state.nodes.keys()):
         rooms = rooms_on(state, pod, name)
         if not fits(pod, (room.free for room in rooms.values())):
             if scores[name]:
                 yield Finding("score", entry.at, f"{scores[name]} for a node that does not hold the pod", node=name)
-        elif wish is not None and len(wish.parts) == 1 and wish.policy != "fragmentation":
-            used[name] = _use(state, pod, name, rooms)
+        elif wish is not None and len(wish.parts) == 1 and wish.policy != "fragmentation" and _is_whole(state, name):
+            full[name] = _fullness(state, pod, name, rooms)
     sign = -1 if wish is not None and wish.policy == "spread" else 1
-    for fuller, other in itertools.permutations(used, 2):
-        ahead = min(a - b for a, b in zip(used[fuller].least, used[other].most, strict=True))
+    for fuller, other in itertools.permutations(full, 2):
+        ahead = min(least - most for (least, _), (_, most) in zip(full[fuller], full[other], strict=True))
         gain = sign * (scores[fuller] - scores[other])
         if ahead >= 0 > gain or (ahead >= _CLEARLY and gain == 0):
-            text = f"{scores[fuller]}, and {scores[other]} for {other}, which is emptier: {used}"
+            text = f"{scores[fuller]}, and {scores[other]} for {other}, which is emptier: {full}"
             yield Finding("score", entry.at, text, node=fuller)
 
 
-def _use(state: State, pod: Object, name: str, rooms: dict[int, Room]) -> _Use:
-    units, cards, banned = units_of(pod), cards_of(state.nodes[name]), state.banned.get(name, frozenset())
-    booked = booked_in_api(_pods_on(state, name))
+def _is_whole(state: State, name: str) -> bool:
+    """Are all cards usable? Whether the others count in the sum of a node is a matter of taste."""
+    cards = cards_of(state.nodes[name])
+    return cards is not None and not state.banned.get(name) and all(card.healthy for card in cards.cards.values())
+
+
+def _fullness(state: State, pod: Object, name: str, rooms: dict[int, Room]) -> list[tuple[float, float]]:
+    """The least and the most by which the pod's card and the node are full, from 0 to 1: with the pod, and the node before, too."""
+    units, cards, booked = units_of(pod), cards_of(state.nodes[name]), booked_in_api(_pods_on(state, name))
+    sizes = {index: card.units for index, card in cards.cards.items()} if cards else {}
+    used, total = sum(booked.get((name, index), 0) for index in sizes), sum(sizes.values())
     on_cards = [(room.size - room.free + units) / room.size for room in best(pod, rooms).values()]
-    sums: list[float] = []
-    for healthy in (False, True):
-        counted = {
-            index: card.units
-            for index, card in (cards.cards if cards else {}).items()
-            if not healthy or (card.healthy and index not in banned)
-        }
-        used = sum(booked.get((name, index), 0) for index in counted)
-        total = sum(counted.values())
-        sums += [used / total, min((used + units) / total, 1.0)]
-    return _Use((min(on_cards), *sums), (max(on_cards), *sums))
+    sums = used / total, min((used + units) / total, 1.0)
+    return [(min(on_cards), max(on_cards)), *((one, one) for one in sums)]
 
 
 def right_price(state: State, entry: Asked, budgets: Sequence[Object]) -> Iterator[Finding]:
@@ -144,9 +135,9 @@ class _Preempted:
             yield f"{said} broken budgets, should be {len(kept & self._breaking)}"
 
     def _sets(self) -> Iterator[set[str]]:
-        lower = self._lower.items()
-        for index in rooms_of_all(self._state, self._name):
-            yield from self._reprieved({uid for uid, one in lower if index in (shares_or_none(one) or ())})
+        shares = {uid: shares_or_none(one) or {} for uid, one in self._lower.items()}
+        for index in {card for of in shares.values() for card in of}:
+            yield from self._reprieved({uid for uid, of in shares.items() if index in of})
         yield from self._reprieved(set(self._lower))
 
     def _reprieved(self, ended: set[str]) -> Iterator[set[str]]:
@@ -162,10 +153,8 @@ class _Preempted:
         return fits(self._pod, (room.free for room in rooms.values()))
 
     def _is_enough(self, ended: set[str]) -> bool:
-        cards, banned = cards_of(self._state.nodes[self._name]), self._state.banned.get(self._name, ())
-        total = sum(
-            card.units for index, card in (cards.cards if cards else {}).items() if card.healthy and index not in banned
-        )
+        anyone: Object = {"metadata": {}, "spec": {"containers": []}}
+        total = sum(room.size for room in rooms_on(self._state, anyone, self._name).values())
         left = [one for one in _pods_on(self._state, self._name) if one["metadata"]["uid"] not in ended]
         return bool(ended) and total - sum(map(units_of, left)) >= units_of(self._pod)
 
@@ -175,13 +164,7 @@ class _Preempted:
         return len(self._breaking.intersection(dying)), priorities[:1], sum(priorities) + 2**31 * len(dying), len(dying)
 
     def _told(self, uids: set[str]) -> str:
-        return ", ".join(sorted(f"{name_of(self._state.pods[uid])}" for uid in uids)) or "none"
-
-
-def rooms_of_all(state: State, name: str) -> Collection[int]:
-    """The indices of a node's cards."""
-    cards = cards_of(state.nodes[name])
-    return cards.cards.keys() if cards else ()
+        return ", ".join(sorted(name_of(self._state.pods[uid]) for uid in uids)) or "none"
 
 
 def _breaking(pods: Sequence[Object], budgets: Sequence[Object]) -> set[str]:
@@ -197,11 +180,3 @@ def _breaking(pods: Sequence[Object], budgets: Sequence[Object]) -> set[str]:
                 if taken[name] > (budget.get("status") or {}).get("disruptionsAllowed", 0):
                     found.add(pod["metadata"]["uid"])
     return found
-
-
-def settled(state: State, entry: Asked, claims: Collection[str], budgets: Sequence[Object]) -> Iterator[Finding]:
-    """The findings of all rules of this module about an answer."""
-    if entry.path == spec.PRIORITIZE and "binpack" in claims:
-        yield from right_scores(state, entry)
-    if entry.path == spec.PREEMPT:
-        yield from right_price(state, entry, budgets)

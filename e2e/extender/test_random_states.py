@@ -25,7 +25,7 @@ from e2e.checkers.history import Asked, State
 from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import as_counted, booked_in_api
 from e2e.checkers.pod_requests import units_of
-from e2e.checkers.settled_answers import settled, wrong_bind
+from e2e.checkers.settled_answers import right_price, right_scores, wrong_bind
 from e2e.extender.extender_under_test import ExtenderUnderTest, Object
 from e2e.report.sources import commit_number
 
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.stand_in_only("its nodes have no kubelet")]
 
 _STATES: Final = 5
 # Changes before each round of questions, the binds after it, and the rounds.
-_CHANGES, _BINDS, _ROUNDS = 30, 20, 2
+_CHANGES, _BINDS, _ROUNDS = 35, 20, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
 # The units of a card, in GiB or in MiB.
 _SIZES: Final = {1: (7, 16, 24), 1000: (2000, 16000, 24576)}
@@ -86,7 +86,7 @@ class RandomState:
             name, scale = f"{self._stage.namespace}-{number}", self._rng.choice((1, 1, 1000))
             await self._stage.node(name, self._rng.choice(_SIZES[scale]))
             await self._equip(name, scale)
-        for value in self._rng.sample(range(-1000, 2500), 12) if self._stage.claims("preempt") else ():
+        for value in self._rng.sample(range(-1000, 2500), 20) if self._stage.claims("preempt") else ():
             self._priorities.append(f"{self._stage.namespace}-{value}")
             await self._stage.priority(self._priorities[-1], value)
         for app in self._rng.sample("abc", 2) if self._stage.claims("preempt") else ():
@@ -146,7 +146,7 @@ class RandomState:
 
     async def change(self) -> None:
         """One change, of a pod more often than of a node."""
-        names = ("bound",) * 4 + ("by the extender",) * 2 + ("phase",) * 3 + ("gone", "leaving", "ban", "odd", "cards")
+        names = ("bound",) * 5 + ("by the extender",) * 2 + ("phase",) * 6 + ("gone", "leaving", "ban", "odd", "cards")
         kind = self._rng.choice(names)
         node, name = self._rng.choice([*self.units]), self._rng.choice(self._pods) if self._pods else ""
         if kind == "bound":
@@ -182,11 +182,9 @@ class RandomState:
             is_alike = ours == its or (verb == spec.PRIORITIZE and "fragmentation" in body)
             assert is_alike, f"an extender that has just started answers {verb} otherwise"
             asked = Asked(0.0, verb, json.loads(body), ours)
-            found += (
-                *right_choices(state, asked),
-                *right_victims(state, asked),
-                *settled(state, asked, claims, budgets),
-            )
+            found += (*right_choices(state, asked), *right_victims(state, asked))
+            found += right_price(state, asked, budgets) if verb == spec.PREEMPT else ()
+            found += right_scores(state, asked) if verb == spec.PRIORITIZE and "binpack" in claims else ()
         book, its_book = [(await observer.inspect(url=url))["nodes"] for url in urls]
         book, its_book = ([one for one in of if one["name"] in self.units] for of in (book, its_book))
         assert book == its_book
@@ -228,15 +226,17 @@ class RandomState:
         """No pod leaves a phase in which it has ended; its containers may end later, if its status shows that they run."""
         name, rng = pod["metadata"]["name"], self._rng
         phase, reason = rng.choice(_PHASES)
-        runs = rng.random() < (0.3 if phase in _ENDED else 0.9)
+        runs = rng.random() < (0.6 if phase in _ENDED else 0.9)
         if name in self._ended:
             (phase, reason), runs = (self._ended[name], ""), False
         elif phase in _ENDED:
             self._ended[name] = phase
         status: dict[str, Any] = {"phase": phase, "reason": reason}
-        for kind in ("containers", "initContainers"):
+        kinds = ("containers", "initContainers")
+        running = rng.choice((kinds, kinds[:1], kinds[1:])) if runs else ()
+        for kind in kinds:
+            states = ("running", "running", "terminated", "waiting") if kind in running else ("terminated", "waiting")
             names = [one["name"] for one in pod["spec"].get(kind) or ()]
-            states = ("running", "terminated", "waiting") if runs else ("terminated", "waiting")
             status[f"{kind[:-1]}Statuses"] = [_status(one, rng.choice(states)) for one in names]
         ready = "True" if phase == "Running" and rng.random() < 0.7 else "False"
         status["conditions"] = [{"type": "Ready", "status": ready}]
@@ -330,7 +330,8 @@ class RandomState:
         pod["spec"] |= {"containers": containers, "initContainers": init}
         pod["metadata"]["labels"] = {"app": rng.choice("abcd")}
         if self._priorities and rng.random() < 0.8:
-            pod["spec"]["priorityClassName"] = rng.choice(self._priorities)
+            # Most are different: of equal ones any may end.
+            pod["spec"]["priorityClassName"] = self._priorities.pop(rng.randrange(len(self._priorities)))
         return pod
 
     def _container(self, name: str, asks: float, scale: int) -> dict[str, Any]:
