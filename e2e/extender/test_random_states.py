@@ -116,7 +116,7 @@ class RandomState:
         amounts: dict[str, str | None] = {spec.RESOURCE_MEMORY: str(sum(sizes)), spec.RESOURCE_COUNT: str(count)}
         if rng.random() < 0.15:
             amounts[rng.choice([*amounts])] = rng.choice((None, "0"))
-        annotations = {spec.NODE_CARDS: text, "example.com/large": rng.choice((None, *_LARGE.values()))}
+        annotations = {spec.NODE_CARDS: text, "example.com/large": rng.choice((None, None, None, *_LARGE.values()))}
         await self._api.patch(NODES, name, {"metadata": {"annotations": annotations}})
         status = {"capacity": amounts, "allocatable": amounts}
         cards = cards_of(await self._api.patch(NODES, name, {"status": status}, subresource="status"))
