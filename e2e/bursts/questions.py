@@ -15,7 +15,7 @@ from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node
 from e2e.checkers.pod_requests import units_of
 
 # The shapes of pods that are asked about, and the sets of victims that are proposed.
-_SHAPES, _PROPOSALS = 24, 12
+_SHAPES, _PROPOSALS = 24, 16
 # Texts of wishes; some make no sense.
 _MODELS, _UUIDS = ("T4", "t4, A100", "A100-SXM4", "1080 ti", "H100", "-"), ("GPU-0", "gpu-1,GPU-2", "GPU-3", "0")
 _WISHES = {
@@ -28,6 +28,8 @@ _WISHES = {
     "split": ("whole", "2,1", "0,3"),
     "card-modle": ("T4",),
 }
+# The names of wishes, the usual ones more often.
+_NAMES = (*_WISHES, *(name for name in _WISHES if name != "card-modle"), "policy", "split", "split")
 
 
 def asked(
@@ -52,8 +54,8 @@ def asked(
 def wishes(rng: random.Random, units: int) -> dict[str, str]:
     """One or two wishes of a pod that asks for so many units."""
     part = rng.randint(1, max(units // 2, 1))
-    texts = {**_WISHES, "split": (*_WISHES["split"], f"{part},{units - part}", f"{units - part},{part}")}
-    names = rng.sample(sorted(texts), rng.choice((1, 1, 2)))
+    texts = {**_WISHES, "split": (*_WISHES["split"], *(f"{part},{units - part}", f"{units - part},{part}") * 3)}
+    names = rng.choices(_NAMES, k=rng.choice((1, 1, 2)))
     return {f"gpushare.aliyun.com/{name}": rng.choice(texts[name]) for name in names}
 
 
@@ -82,7 +84,8 @@ def _preempting(
     for number in range(_PROPOSALS):
         units = rng.choice([units for of in sizes.values() for units in of.values()])
         pod = _pod(rng, f"urgent-{number}", rng.choice([units, units // 2 + 1]), slot, _namespace(pods))
-        pod["spec"]["priority"] = rng.choice([500, 2000])
+        known = sorted({one["spec"].get("priority", 0) for on in here.values() for one in on})
+        pod["spec"]["priority"] = rng.choice([500, 2000, 2000, rng.choice(known or [0])])
         proposed = {}
         for node, on in here.items():
             lower = [one for one in on if one["spec"].get("priority", 0) < pod["spec"]["priority"]]

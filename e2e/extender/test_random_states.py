@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from clusters.api.api_client import MERGE_PATCH
-from clusters.api.resources import CONFIG_MAPS, NODES, POD_DISRUPTION_BUDGETS, PODS
+from clusters.api.resources import CONFIG_MAPS, NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, Resource
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_container, plain_container
@@ -77,6 +77,7 @@ class RandomState:
         self._ended: dict[str, str] = {}
         self._bans: dict[str, str] = {}
         self._priorities: list[str] = []
+        self._unused: list[str] = []
         self._count = 0
         self.units: dict[str, dict[int, int]] = {}
 
@@ -86,15 +87,21 @@ class RandomState:
             name, scale = f"{self._stage.namespace}-{number}", self._rng.choice((1, 1, 1000))
             await self._stage.node(name, self._rng.choice(_SIZES[scale]))
             await self._equip(name, scale)
-        for value in self._rng.sample(range(-1000, 2500), 20) if self._stage.claims("preempt") else ():
-            self._priorities.append(f"{self._stage.namespace}-{value}")
-            await self._stage.priority(self._priorities[-1], value)
-        for app in self._rng.sample("abc", 2) if self._stage.claims("preempt") else ():
-            spread = {self._rng.choice(("minAvailable", "maxUnavailable")): self._rng.choice((0, 1, 2, "50%"))}
-            budget = {"apiVersion": "policy/v1", "kind": POD_DISRUPTION_BUDGETS.kind, "metadata": {"name": app}}
-            await self._api.create(
-                {**budget, "spec": {"selector": {"matchLabels": {"app": app}}, **spread}}, self._stage.namespace
-            )
+        if not self._stage.claims("preempt"):
+            return
+        # Most pods have another: of equal ones any may end.
+        for value in self._rng.sample(range(-1000, 2500), 60):
+            await self._create_of(PRIORITY_CLASSES, name := f"{self._stage.namespace}-{value}", value=value)
+            self._priorities.append(name)
+        self._unused = [*self._priorities]
+        for app in "ab":
+            bound = {self._rng.choice(("minAvailable", "maxUnavailable")): self._rng.choice((0, 0, 1, "50%"))}
+            selector = {"matchLabels": {"app": app}}
+            await self._create_of(POD_DISRUPTION_BUDGETS, app, spec={"selector": selector, **bound})
+
+    async def _create_of(self, kind: Resource, name: str, *, namespace: str | None = None, **content: Any) -> None:
+        head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
+        await self._api.create(head | content, namespace or self._stage.namespace)
 
     async def _equip(self, name: str, scale: int) -> None:
         """One to nine cards, as the original's plugin publishes them or, of mixed sizes, as ours does.
@@ -103,12 +110,13 @@ class RandomState:
         """
         rng, count = self._rng, self._rng.choice((1, 1, 2, 2, 3, 4, 6, 9))
         sizes, text = [rng.choice(_SIZES[scale])] * count, rng.choice((None, None, *_NO_CARDS))
-        if self._stage.claims("cards-annotation") and rng.random() < 0.6:
+        if self._stage.claims("cards-annotation") and rng.random() < 0.75:
             sizes, unit = [rng.choice(_SIZES[scale]) for _ in range(count)], "GiB" if scale == 1 else "MiB"
             text = json.dumps({"v": 1, "mode": "ids", "unit": unit, "boot": "b", "cards": self._cards(sizes)})
-            if rng.random() < 0.3:
+            if rng.random() < 0.25:
                 # Not valid: the node has others.
-                counts = [number for number in range(1, 10) if sum(sizes) % number == 0]
+                # MiB are told from GiB by their number.
+                counts = [one for one in range(1, 10) if sum(sizes) % one == 0 and sum(sizes) // one >= 2 * scale]
                 count = rng.choice((count, *counts))
                 size = sum(sizes) // count if count in counts else rng.choice(_SIZES[scale])
                 sizes = [size] * count
@@ -165,10 +173,12 @@ class RandomState:
         elif kind == "phase" and name:
             await self._enter_phase(await self._stage.observer.pod(name))
 
-    async def remove_bans(self) -> None:
-        """The ConfigMaps are not the namespace's."""
+    async def remove(self) -> None:
+        """Remove what is not the namespace's."""
         for node in sorted(self._bans):
             await self._ban(node)
+        for name in self._priorities:
+            await self._api.delete(PRIORITY_CLASSES, name)
 
     async def ask(self, fresh: str) -> None:
         """Ask the extender, and one at the URL ``fresh`` which has just started: both give the same, right answers."""
@@ -238,7 +248,7 @@ class RandomState:
             states = ("running", "running", "terminated", "waiting") if kind in running else ("terminated", "waiting")
             names = [one["name"] for one in pod["spec"].get(kind) or ()]
             status[f"{kind[:-1]}Statuses"] = [_status(one, rng.choice(states)) for one in names]
-        ready = "True" if phase == "Running" and rng.random() < 0.7 else "False"
+        ready = "True" if phase == "Running" and rng.random() < 0.9 else "False"
         status["conditions"] = [{"type": "Ready", "status": ready}]
         await self._patch(name, {"status": status}, "status")
         if phase in _ENDED and runs and rng.random() < 0.2:
@@ -309,14 +319,7 @@ class RandomState:
             return
         cards = self._rng.sample([*self.units[node]], self._rng.randint(1, len(self.units[node])))
         self._bans[node] = ",".join(map(str, cards))
-        await self._stage.api.create(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": namespace},
-                "data": {"gpus": self._bans[node]},
-            }
-        )
+        await self._create_of(CONFIG_MAPS, name, namespace=namespace, data={"gpus": self._bans[node]})
 
     def _pod(self, scale: int) -> Object:
         """One to three containers, some of which ask for nothing, after init containers and sidecars."""
@@ -328,10 +331,9 @@ class RandomState:
         for one in init:
             one |= {"restartPolicy": "Always"} if rng.random() < 0.5 else {}
         pod["spec"] |= {"containers": containers, "initContainers": init}
-        pod["metadata"]["labels"] = {"app": rng.choice("abcd")}
-        if self._priorities and rng.random() < 0.8:
-            # Most are different: of equal ones any may end.
-            pod["spec"]["priorityClassName"] = self._priorities.pop(rng.randrange(len(self._priorities)))
+        pod["metadata"]["labels"] = {"app": rng.choice("abc")}
+        if self._unused:
+            pod["spec"]["priorityClassName"] = self._unused.pop()
         return pod
 
     def _container(self, name: str, asks: float, scale: int) -> dict[str, Any]:
@@ -364,4 +366,4 @@ async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number
                 await state.ask(fresh)
             await state.bind()
     finally:
-        await state.remove_bans()
+        await state.remove()
