@@ -210,7 +210,7 @@ class RandomState:
             error = await self._stage.bind(pod, node)
             after = await self._state()
             wrong = wrong_bind(before, pod, node, after.pods[pod["metadata"]["uid"]], error)
-            assert not wrong, f"{pod['metadata']['annotations']}, {units_of(pod)} units, {node}: {wrong}"
+            assert not wrong, f"{pod['metadata'].get('annotations')}, {units_of(pod)} units, {node}: {wrong}"
             before = after
 
     def _wishing(self, node: str) -> Object:
