@@ -154,7 +154,7 @@ class RandomState:
 
     async def change(self) -> None:
         """One change, of a pod more often than of a node."""
-        names = ("bound",) * 5 + ("by the extender",) * 2 + ("phase",) * 6 + ("gone", "leaving", "ban", "odd", "cards")
+        names = ("bound",) * 6 + ("by the extender",) * 2 + ("phase",) * 4 + ("gone", "leaving", "ban", "odd", "cards")
         kind = self._rng.choice(names)
         node, name = self._rng.choice([*self.units]), self._rng.choice(self._pods) if self._pods else ""
         if kind == "bound":
@@ -277,7 +277,9 @@ class RandomState:
             own |= questions.wishes(rng, needed)
         pod["metadata"]["annotations"] = own if needed or rng.random() < 0.5 else {}
         pod["spec"]["nodeName"] = node
-        await self._create(pod)
+        created = await self._create(pod)
+        if rng.random() < 0.4:
+            await self._enter_phase(created)
 
     async def _bind(self, node: str) -> None:
         """Some simultaneous binds, which the extender may refuse."""
