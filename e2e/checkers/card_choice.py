@@ -45,7 +45,7 @@ class _Version(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The wishes of a pod, by their names without our prefix; ``parts`` are its units on each card, the largest first."""
+    """The wishes of a pod, with their texts; ``parts`` are its units on each card, the largest first."""
 
     texts: Mapping[str, str]
     parts: tuple[int, ...]
@@ -81,7 +81,8 @@ def _words(text: str) -> str:
     return f" {' '.join(found)} " if found else ""
 
 
-def _texts_of(pod: Object) -> dict[str, str]:
+def texts_of(pod: Object) -> dict[str, str]:
+    """The texts of its wishes, by their names without our prefix."""
     annotations = pod["metadata"].get("annotations") or {}
     return {name.removeprefix(_WISH): text for name, text in annotations.items() if name.startswith(_WISH)}
 
@@ -92,7 +93,7 @@ def _is_sound(texts: Mapping[str, str], names: Iterable[str]) -> bool:
 
 def wish_of(pod: Object) -> Wish | None:
     """The wishes of a pod; None if they make no sense: then no card will do."""
-    texts, units = _texts_of(pod), units_of(pod)
+    texts, units = texts_of(pod), units_of(pod)
     if not texts.keys() <= _FORMS.keys() or not _is_sound(texts, texts):
         return None
     if texts.get("split", "whole") == "whole":
@@ -102,21 +103,26 @@ def wish_of(pod: Object) -> Wish | None:
     return Wish(texts, parts) if is_one and sum(parts) == units else None
 
 
-def group_of(pod: Object, pods: Iterable[Object]) -> frozenset[tuple[str, int]] | None:
-    """The (node, card) of the pods that share a card with this one; None if it may have any card."""
+def members_of(pod: Object, pods: Iterable[Object]) -> list[Object]:
+    """The pods with which it wishes to share a card."""
     name = _group(pod)
-    found = {
+    return [one for one in (pods if name else ()) if _group(one) == name and gpu_containers(one)]
+
+
+def group_of(pod: Object, pods: Iterable[Object]) -> frozenset[tuple[str, int]] | None:
+    """The (node, card) of these; None if the pod may have any card."""
+    places = (
         (one["spec"]["nodeName"], card)
-        for one in (pods if name else ())
-        if holds_a_node(one) and gpu_containers(one) and _group(one) == name
+        for one in members_of(pod, pods)
+        if holds_a_node(one)
         for card in shares_or_none(one) or ()
         if card >= 0
-    }
-    return frozenset(found) or None
+    )
+    return frozenset(places) or None
 
 
 def _group(pod: Object) -> tuple[str, str] | None:
-    texts = _texts_of(pod)
+    texts = texts_of(pod)
     is_one = "same-card" in texts and _is_sound(texts, _FORMS)
     return (pod["metadata"].get("namespace", ""), texts["same-card"]) if is_one else None
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from e2e import spec
-from e2e.checkers.card_choice import cards_of, fits, group_of, rooms_of
+from e2e.checkers.card_choice import cards_of, fits, group_of, members_of, rooms_of, texts_of
 from e2e.checkers.extender_answers import book_adds_up, book_differs
 from e2e.checkers.history import Asked, Entry, Object, State, name_of
 from e2e.checkers.judgement import Finding
@@ -22,6 +22,8 @@ LAG_SECONDS: Final = 2.0
 # Programs that stood still read a whole list before they know the changes.
 STILL_SECONDS: Final = 10.0
 _HIGHEST_SCORE: Final = 10
+# Of a wish that is judged, in characters.
+_LONGEST: Final = 200
 _CARD: Final = (spec.POD_INDEX, spec.POD_ALLOCATION)
 
 
@@ -124,14 +126,12 @@ def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
     if not isinstance(entry, Asked) or entry.path != spec.FILTER or entry.status != 200:
         return
     question, answer = _read(entry.question, _Question), _read(entry.answer, _Filtered)
-    if question is None or answer is None or answer.error or not _is_plain(question.pod, state):
+    if question is None or answer is None or answer.error or not _is_plain(question.pod, state, entry):
         return
     pods_of: dict[str, list[Object]] = defaultdict(list)
     for pod in state.pods.values():
         pods_of[pod["spec"].get("nodeName", "")].append(pod)
     group = group_of(question.pod, state.pods.values())
-    if any(not _is_settled(state, name, entry) for name, _ in group or ()):
-        return
     for name in sorted(set(question.node_names)):
         node = state.nodes.get(name)
         if node is None or not _is_settled(state, name, entry):
@@ -179,13 +179,10 @@ def right_victims(state: State, entry: Entry) -> Iterator[Finding]:
     if not isinstance(entry, Asked) or entry.path != spec.PREEMPT or entry.status != 200:
         return
     pod = entry.question.get("Pod") if isinstance(entry.question, Mapping) else None
-    if not isinstance(pod, dict) or not _is_plain(pod, state):
+    if not isinstance(pod, dict) or not _is_plain(pod, state, entry):
         return
     proposed, kept = victims_of(entry.question), victims_of(entry.answer)
     group = group_of(pod, state.pods.values())
-    places = {*proposed, *(name for name, _ in group or ())}
-    if any(not _is_settled(state, name, entry) for name in places - proposed.keys()):
-        return
     for name in sorted(proposed.keys() & state.nodes.keys()):
         if _is_settled(state, name, entry):
             for text in _wrong_victims(state, pod, name, kept.get(name), group):
@@ -263,16 +260,22 @@ def _misjudged(pod: Object, node: Object, answer: _Filtered, group: frozenset[tu
     return f"its refusal of {units_of(pod)} units says that the end of {said} pods helps, which is not so"
 
 
-def _is_plain(pod: Object, state: State) -> bool:
-    """Does the pod ask for card memory, without a card yet?"""
+def _is_plain(pod: Object, state: State, asked: Asked) -> bool:
+    """Does the pod ask for card memory, without a card yet, and do the pods that share its card have one for certain?
+
+    Wishes of long texts are not judged: programs may have bounds.
+    """
     try:
         known = state.pods.get(pod["metadata"].get("uid", ""), pod)
         annotations = {**(pod["metadata"].get("annotations") or {}), **(known["metadata"].get("annotations") or {})}
-        asks = units_of(pod) > 0
+        asks = units_of(pod) > 0 and not any(len(text) > _LONGEST for text in texts_of(pod).values())
+        members = members_of(pod, state.pods.values())
     except (ValueError, TypeError, KeyError, AttributeError):
         # A stranger's.
         return False
-    return asks and not any(name in annotations for name in _CARD) and not known["spec"].get("nodeName")
+    if not asks or any(name in annotations for name in _CARD) or known["spec"].get("nodeName"):
+        return False
+    return all(_is_certain(one) and _is_settled(state, one["spec"].get("nodeName", ""), asked) for one in members)
 
 
 def _is_certain(pod: Object) -> bool:

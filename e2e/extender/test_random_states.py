@@ -251,7 +251,7 @@ class RandomState:
         ready = "True" if phase == "Running" and rng.random() < 0.9 else "False"
         status["conditions"] = [{"type": "Ready", "status": ready}]
         await self._patch(name, {"status": status}, "status")
-        if phase in _ENDED and runs and rng.random() < 0.2:
+        if phase in _ENDED and runs and rng.random() < 0.4:
             await self._patch(name, {"metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_ENDED": "boot"}}})
 
     async def _patch(self, name: str, patch: Object, subresource: str | None = None) -> None:
