@@ -18,7 +18,7 @@ from e2e.site.node_cards import Card, Cards, UnreadableError, amount, averaged, 
 
 _WISH: Final = "gpushare.aliyun.com/"
 _WORD: Final = re.compile(r"[a-z0-9]+")
-_MODELS: Final = r"[^,]*[a-z0-9][^,]*(,[^,]*[a-z0-9][^,]*)*"
+_MODELS: Final = r"[^,a-z0-9]*[a-z0-9][^,]*(,[^,a-z0-9]*[a-z0-9][^,]*)*"
 _UUIDS: Final = r" *(gpu|mig)-[-0-9a-f]+ *(, *(gpu|mig)-[-0-9a-f]+ *)*"
 # The texts that a wish may have.
 _FORMS: Final = {
