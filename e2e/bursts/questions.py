@@ -12,9 +12,24 @@ from e2e.builders import NO_SCHEDULER, gpu_container, gpu_pod
 from e2e.bursts.burst_plan import NAMESPACES
 from e2e.checkers.history import Object
 from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node
+from e2e.checkers.pod_requests import units_of
 
 # The shapes of pods that are asked about, and the sets of victims that are proposed.
-_SHAPES, _PROPOSALS = 12, 6
+_SHAPES, _PROPOSALS = 24, 16
+# Texts of wishes; some make no sense.
+_MODELS, _UUIDS = ("T4", "t4, A100", "A100-SXM4", "1080 ti", "H100", "-"), ("GPU-0", "gpu-1,GPU-2", "GPU-3", "0")
+_WISHES = {
+    "policy": ("binpack", "spread", "spread", "fragmentation", "fast"),
+    "card-model": _MODELS,
+    "card-model-not": _MODELS,
+    "card-uuid": _UUIDS,
+    "card-uuid-not": _UUIDS,
+    "same-card": ("one", "two", "no/name"),
+    "split": ("whole", "2,1", "0,3"),
+    "card-modle": ("T4",),
+}
+# The names of wishes, the usual ones more often.
+_NAMES = (*_WISHES, *(name for name in _WISHES if name != "card-modle"), "policy", "split", "split")
 
 
 def asked(
@@ -22,14 +37,26 @@ def asked(
 ) -> Iterator[tuple[str, str]]:
     """The verbs and bodies: which nodes have room, and, as it ``claims``, how good they are and which pods would have to end."""
     for pod in _fitting(rng, pods, sizes, slot):
+        if "wishes" in claims and rng.random() < 0.6:
+            pod["metadata"]["annotations"] = wishes(rng, units_of(pod))
         body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": [*sizes]})
         yield spec.FILTER, body
         if "prioritize" in claims:
             yield spec.PRIORITIZE, body
     for pod, proposed in _preempting(rng, pods, sizes, slot) if "preempt" in claims else ():
+        if "wishes" in claims and rng.random() < 0.3:
+            pod["metadata"]["annotations"] = wishes(rng, units_of(pod))
         victims = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in proposed.items()}
         question = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
         yield spec.PREEMPT, json.dumps(question)
+
+
+def wishes(rng: random.Random, units: int) -> dict[str, str]:
+    """One or two wishes of a pod that asks for so many units."""
+    part = rng.randint(1, max(units // 2, 1))
+    texts = {**_WISHES, "split": (*_WISHES["split"], *(f"{part},{units - part}", f"{units - part},{part}") * 3)}
+    names = rng.choices(_NAMES, k=rng.choice((1, 1, 2)))
+    return {f"gpushare.aliyun.com/{name}": rng.choice(texts[name]) for name in names}
 
 
 def _fitting(rng: random.Random, pods: Sequence[Object], sizes: Sizes, slot: Mapping[str, Any]) -> Iterator[Object]:
@@ -42,7 +69,11 @@ def _fitting(rng: random.Random, pods: Sequence[Object], sizes: Sizes, slot: Map
     edges = sorted({1, *cards.values(), *(units - booked.get(place, 0) for place, units in cards.items())})
     wanted = [units for edge in edges for units in (edge, edge + 1) if units > 0]
     for number, units in enumerate(rng.sample(wanted, min(len(wanted), _SHAPES))):
-        yield _pod(rng, f"asked-{number}", units, slot)
+        yield _pod(rng, f"asked-{number}", units, slot, _namespace(pods))
+
+
+def _namespace(pods: Sequence[Object]) -> str:
+    return next((str(pod["metadata"]["namespace"]) for pod in pods), NAMESPACES[0])
 
 
 def _preempting(
@@ -52,8 +83,9 @@ def _preempting(
     here = {node: [pod for pod in pods if holds_a_node(pod) and pod["spec"]["nodeName"] == node] for node in sizes}
     for number in range(_PROPOSALS):
         units = rng.choice([units for of in sizes.values() for units in of.values()])
-        pod = _pod(rng, f"urgent-{number}", rng.choice([units, units // 2 + 1]), slot)
-        pod["spec"]["priority"] = rng.choice([500, 2000])
+        pod = _pod(rng, f"urgent-{number}", rng.choice([units, units // 2 + 1]), slot, _namespace(pods))
+        known = sorted({one["spec"].get("priority", 0) for on in here.values() for one in on})
+        pod["spec"]["priority"] = rng.choice([500, 2000, 2000, rng.choice(known or [0])])
         proposed = {}
         for node, on in here.items():
             lower = [one for one in on if one["spec"].get("priority", 0) < pod["spec"]["priority"]]
@@ -63,7 +95,7 @@ def _preempting(
             yield pod, proposed
 
 
-def _pod(rng: random.Random, name: str, units: int, slot: Mapping[str, Any]) -> Object:
+def _pod(rng: random.Random, name: str, units: int, slot: Mapping[str, Any], namespace: str) -> Object:
     """A pod that needs these units together: in one container, in two, beside a sidecar, or in an init container beside one."""
     part = rng.randint(1, max(units // 2, 1))
     rest, sidecar = units - part, gpu_container("s0", part) | {"restartPolicy": "Always"}
@@ -77,5 +109,5 @@ def _pod(rng: random.Random, name: str, units: int, slot: Mapping[str, Any]) -> 
     pod["spec"]["initContainers"] = init
     for one in (*pod["spec"]["containers"], *init):
         one["resources"]["limits"] |= slot
-    pod["metadata"]["namespace"] = NAMESPACES[0]
+    pod["metadata"]["namespace"] = namespace
     return pod

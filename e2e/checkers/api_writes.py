@@ -10,11 +10,11 @@ import msgspec
 from clusters.api.exchanges import Written
 from clusters.provider import DEVICE_PLUGIN, EXTENDER
 from e2e import spec
+from e2e.checkers.card_choice import cards_of
 from e2e.checkers.history import Entry, Object, State, name_of
 from e2e.checkers.judgement import Finding, Rule
 from e2e.checkers.overcommit import holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
-from e2e.site.node_cards import UnreadableError, amount, described
 
 # The words that a name of ours has: of an annotation, a resource, a condition.
 _OURS: Final = ("aliyun.com/", "ALIYUN_COM_GPU_MEM", spec.POD_ALLOCATION, spec.NODE_HEALTHY)
@@ -123,13 +123,8 @@ def _wrong(pod: Object, annotations: Mapping[str, str], sizes: Mapping[int, int]
 
 def _sizes(state: State, node: str) -> dict[int, int]:
     """The units of a node's cards by its annotation; empty if there is none, or if another plugin than its writer has the cards."""
-    try:
-        cards = described(state.nodes[node]) if node in state.nodes else None
-        total = amount(state.nodes[node], spec.RESOURCE_MEMORY) if cards else 0
-    except UnreadableError:
-        return {}
-    sizes = {index: card.units for index, card in cards.cards.items()} if cards else {}
-    return sizes if sum(sizes.values()) == total else {}
+    cards = cards_of(state.nodes[node]) if node in state.nodes else None
+    return {index: card.units for index, card in cards.cards.items()} if cards is not None and cards.mode else {}
 
 
 def _annotations(item: Object) -> Mapping[str, str]:

@@ -9,12 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from e2e import spec
+from e2e.checkers.card_choice import cards_of, fits, group_of, members_of, rooms_of, texts_of
 from e2e.checkers.extender_answers import book_adds_up, book_differs
 from e2e.checkers.history import Asked, Entry, Object, State, name_of
 from e2e.checkers.judgement import Finding
-from e2e.checkers.overcommit import SLOTS, booked_in_api, holds_a_node, shares_or_none, slots_taken
-from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
-from e2e.site.node_cards import Cards, UnreadableError, amount, averaged, described
+from e2e.checkers.overcommit import SLOTS, holds_a_node, shares_or_none, shows_running
+from e2e.checkers.pod_requests import gpu_containers, units_of
 
 REFUSED: Final = "refused with room"
 # A program reads a change some time after it was written; on a busy machine that takes longer.
@@ -22,7 +22,9 @@ LAG_SECONDS: Final = 2.0
 # Programs that stood still read a whole list before they know the changes.
 STILL_SECONDS: Final = 10.0
 _HIGHEST_SCORE: Final = 10
-_WISHES: Final = ("gpushare.aliyun.com/", spec.POD_ALLOCATION)
+# Of a wish that is judged, in characters.
+_LONGEST: Final = 200
+_CARD: Final = (spec.POD_INDEX, spec.POD_ALLOCATION)
 
 
 class _Question(msgspec.Struct, rename="pascal"):
@@ -117,39 +119,38 @@ def _answers(answer: Any) -> Counter[str] | None:
 
 
 def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
-    """A node passes the filter if a card of it has room by the API, and only then.
+    """A node passes the filter if a card of it that the pod wishes for has room by the API, and only then.
 
-    Not judged are nodes that have just changed, nodes with a pod of which the API does not show the card, and pods with wishes, for
-    which there are other rules.
+    Not judged are nodes that have just changed, and nodes with a pod of which the API does not show the card.
     """
     if not isinstance(entry, Asked) or entry.path != spec.FILTER or entry.status != 200:
         return
     question, answer = _read(entry.question, _Question), _read(entry.answer, _Filtered)
-    if question is None or answer is None or answer.error or not _is_plain(question.pod, state):
+    if question is None or answer is None or answer.error or not _is_plain(question.pod, state, entry):
         return
     pods_of: dict[str, list[Object]] = defaultdict(list)
     for pod in state.pods.values():
         pods_of[pod["spec"].get("nodeName", "")].append(pod)
+    group = group_of(question.pod, state.pods.values())
     for name in sorted(set(question.node_names)):
         node = state.nodes.get(name)
         if node is None or not _is_settled(state, name, entry):
             continue
         banned = state.banned.get(name, frozenset())
-        if (has_room := _has_room(question.pod, node, pods_of[name], banned)) is not None:
-            yield from _choice(question.pod, node, answer, entry.at, has_room=has_room, knows_why=not banned)
+        if (has_room := _has_room(question.pod, node, pods_of[name], banned, group)) is not None:
+            why = "" if banned or has_room else _misjudged(question.pod, node, answer, group)
+            yield from _choice(question.pod, node, answer, entry.at, has_room=has_room, why=why)
 
 
-def _choice(
-    pod: Object, node: Object, answer: _Filtered, at: float, *, has_room: bool, knows_why: bool
-) -> Iterator[Finding]:
+def _choice(pod: Object, node: Object, answer: _Filtered, at: float, *, has_room: bool, why: str) -> Iterator[Finding]:
     name, asks = node["metadata"]["name"], f"{units_of(pod)} units of {name_of(pod)}"
     if has_room and name not in answer.passed:
-        why = (answer.failed_nodes or {}).get(name) or (answer.failed_and_unresolvable_nodes or {}).get(name)
-        yield Finding(REFUSED, at, f"a card has room for the {asks}: {why}", node=name)
+        text = (answer.failed_nodes or {}).get(name) or (answer.failed_and_unresolvable_nodes or {}).get(name)
+        yield Finding(REFUSED, at, f"a card has room for the {asks}: {text}", node=name)
     elif name in answer.passed and not has_room:
         yield Finding("passed without room", at, f"no card has room for the {asks}", node=name)
-    elif not has_room and knows_why and (text := _misjudged(pod, node, answer)):
-        yield Finding("wrong refusal", at, text, node=name)
+    elif why:
+        yield Finding("wrong refusal", at, why, node=name)
 
 
 def kept_victims(state: State, entry: Entry) -> Iterator[Finding]:
@@ -159,7 +160,7 @@ def kept_victims(state: State, entry: Entry) -> Iterator[Finding]:
     """
     if not isinstance(entry, Asked) or entry.path != spec.PREEMPT or entry.status != 200:
         return
-    proposed, kept = _victims(entry.question), _victims(entry.answer)
+    proposed, kept = victims_of(entry.question), victims_of(entry.answer)
     for node, uids in sorted(kept.items()):
         asked = proposed.get(node, set())
         others = {uid for uid in asked if uid in state.pods and not gpu_containers(state.pods[uid])}
@@ -178,31 +179,38 @@ def right_victims(state: State, entry: Entry) -> Iterator[Finding]:
     if not isinstance(entry, Asked) or entry.path != spec.PREEMPT or entry.status != 200:
         return
     pod = entry.question.get("Pod") if isinstance(entry.question, Mapping) else None
-    if not isinstance(pod, dict) or not _is_plain(pod, state):
+    if not isinstance(pod, dict) or not _is_plain(pod, state, entry):
         return
-    proposed, kept, priority = _victims(entry.question), _victims(entry.answer), _priority(pod)
-    for name in sorted(proposed):
-        node = state.nodes.get(name)
-        if node is None or not _is_settled(state, name, entry):
-            continue
-        banned = state.banned.get(name, frozenset())
-        pods = [one for one in state.pods.values() if one["spec"].get("nodeName") == name]
-        ended = [one for one in pods if one["metadata"]["uid"] in kept.get(name, ())]
-        important = [one for one in pods if _priority(one) >= priority]
-        if unfair := [name_of(one) for one in ended if one in important]:
-            yield Finding("victims", entry.at, f"as important as the pod: {', '.join(unfair)}", node=name)
-        if name in kept and _has_room(pod, node, [one for one in pods if one not in ended], banned) is False:
-            yield Finding("victims", entry.at, "no card has room when they have ended", node=name)
-        # A pod that holds a card after its end, or by hand, makes every number uncertain.
-        if name not in kept and all(map(_is_certain, pods)) and _has_room(pod, node, important, banned):
-            yield Finding("victims", entry.at, "left out, though the end of less important pods makes room", node=name)
+    proposed, kept = victims_of(entry.question), victims_of(entry.answer)
+    group = group_of(pod, state.pods.values())
+    for name in sorted(proposed.keys() & state.nodes.keys()):
+        if _is_settled(state, name, entry):
+            for text in _wrong_victims(state, pod, name, kept.get(name), group):
+                yield Finding("victims", entry.at, text, node=name)
 
 
-def _priority(pod: Object) -> int:
+def _wrong_victims(
+    state: State, pod: Object, name: str, kept: set[str] | None, group: frozenset[tuple[str, int]] | None
+) -> Iterator[str]:
+    node, banned, priority = state.nodes[name], state.banned.get(name, frozenset()), priority_of(pod)
+    pods = [one for one in state.pods.values() if one["spec"].get("nodeName") == name]
+    ended = [one for one in pods if one["metadata"]["uid"] in (kept or ())]
+    important = [one for one in pods if priority_of(one) >= priority]
+    if unfair := [name_of(one) for one in ended if one in important]:
+        yield f"as important as the pod: {', '.join(unfair)}"
+    if kept is not None and _has_room(pod, node, [one for one in pods if one not in ended], banned, group) is False:
+        yield "no card has room when they have ended"
+    # A pod that holds a card after its end, or by hand, makes every number uncertain.
+    if kept is None and all(map(_is_certain, pods)) and _has_room(pod, node, important, banned, group):
+        yield "left out, though the end of less important pods makes room"
+
+
+def priority_of(pod: Object) -> int:
+    """0 for a pod without one."""
     return int(pod["spec"].get("priority") or 0)
 
 
-def _victims(message: Any) -> dict[str, set[str]]:
+def victims_of(message: Any) -> dict[str, set[str]]:
     """The uids on each node, of a question or an answer with uids or with whole pods."""
     read = _read(message, _Preempt)
     if read is None:
@@ -226,70 +234,55 @@ def _is_settled(state: State, node: str, asked: Asked) -> bool:
     return begun - state.touched.get(node, -LAG_SECONDS) >= LAG_SECONDS and begun - state.stood_still >= STILL_SECONDS
 
 
-def _has_room(pod: Object, node: Object, pods: list[Object], banned: frozenset[int]) -> bool | None:
+def _has_room(
+    pod: Object,
+    node: Object,
+    pods: list[Object],
+    banned: frozenset[int],
+    group: frozenset[tuple[str, int]] | None = None,
+) -> bool | None:
     """Has a card of the node room for the pod? None if the API does not show it."""
-    annotations = node["metadata"].get("annotations") or {}
-    try:
-        cards = described(node) or _equal(node)
-    except UnreadableError:
+    if spec.NODE_OVERUSE in (node["metadata"].get("annotations") or {}) or not all(map(_is_certain, pods)):
         return None
-    if not cards.cards or spec.NODE_OVERUSE in annotations or any(not _is_certain(one) for one in pods):
-        return None
-    if cards.mode == SLOTS and any(len(shares_or_none(one) or ()) > 1 for one in pods):
-        # The slots that such a pod holds are not known.
-        return None
-    name = node["metadata"]["name"]
-    booked, taken = booked_in_api(pods), slots_taken(pods, name)
-    needed, slots = units_of(pod), slots_of(pod) if cards.mode == SLOTS else 0
-    return any(
-        card.healthy
-        and index not in banned
-        and card.units - booked.get((name, index), 0) >= needed
-        and (not slots or card.slots - taken[index] >= slots)
-        for index, card in cards.cards.items()
-    )
+    rooms = rooms_of(pod, node, pods, banned, group)
+    return None if rooms is None else fits(pod, (room.free for room in rooms.values()))
 
 
-def _equal(node: Object) -> Cards:
-    """The cards of a node without our annotation; none if they cannot be of equal size: then another program knows their sizes."""
-    cards = averaged(node)
-    units = sum(card.units for card in cards.cards.values())
-    return cards if units == amount(node, spec.RESOURCE_MEMORY) else Cards("", "", {})
-
-
-def _misjudged(pod: Object, node: Object, answer: _Filtered) -> str:
+def _misjudged(pod: Object, node: Object, answer: _Filtered, group: frozenset[tuple[str, int]] | None) -> str:
     """How an extender that knows both refusals has chosen the wrong one, for a full node on which only units count."""
-    cards, name = described(node) or _equal(node), node["metadata"]["name"]
-    if cards.mode == SLOTS or answer.failed_and_unresolvable_nodes is None:
+    cards, name = cards_of(node), node["metadata"]["name"]
+    if cards is None or cards.mode == SLOTS or answer.failed_and_unresolvable_nodes is None:
         return ""
-    helps = any(card.healthy and card.units >= units_of(pod) for card in cards.cards.values())
+    helps = fits(pod, (room.size for room in (rooms_of(pod, node, (), group=group) or {}).values()))
     if helps != (name in answer.failed_and_unresolvable_nodes):
         return ""
     said = "no" if helps else "some"
     return f"its refusal of {units_of(pod)} units says that the end of {said} pods helps, which is not so"
 
 
-def _is_plain(pod: Object, state: State) -> bool:
-    """Does the pod ask for card memory, without a wish and without a card?"""
+def _is_plain(pod: Object, state: State, asked: Asked) -> bool:
+    """Does the pod ask for card memory, without a card yet, and do the pods that share its card have one for certain?
+
+    Wishes of long texts are not judged: programs may have bounds.
+    """
     try:
         known = state.pods.get(pod["metadata"].get("uid", ""), pod)
         annotations = {**(pod["metadata"].get("annotations") or {}), **(known["metadata"].get("annotations") or {})}
-        asks = units_of(pod) > 0
+        asks = units_of(pod) > 0 and not any(len(text) > _LONGEST for text in texts_of(pod).values())
+        members = members_of(pod, state.pods.values())
     except (ValueError, TypeError, KeyError, AttributeError):
         # A stranger's.
         return False
-    has_wish = any(name.startswith(_WISHES) for name in annotations)
-    return asks and not has_wish and spec.POD_INDEX not in annotations and not known["spec"].get("nodeName")
+    if not asks or any(name in annotations for name in _CARD) or known["spec"].get("nodeName"):
+        return False
+    return all(_is_certain(one) and _is_settled(state, one["spec"].get("nodeName", ""), asked) for one in members)
 
 
 def _is_certain(pod: Object) -> bool:
     """Does the API show which card the pod holds? It does not for one by hand, nor for a failed one that still has a container."""
     if not gpu_containers(pod):
         return True
-    if not holds_a_node(pod):
-        statuses = [one.get("state") or {} for one in pod["status"].get("containerStatuses") or ()]
-        return not any("running" in one for one in statuses)
-    return bool(shares_or_none(pod))
+    return bool(shares_or_none(pod)) if holds_a_node(pod) else not shows_running(pod)
 
 
 def _read(value: Any, kind: Any) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Final
 
 import msgspec
 
@@ -17,7 +17,10 @@ from e2e.site.node_cards import described
 
 # The annotations by which a pod has its card, or its cards.
 _CARDS: Final = (spec.POD_INDEX, spec.POD_ALLOCATION)
+# On a pod that has ended by its phase: the boot that ended the containers which its status still shows.
+_ENDED: Final = "ALIYUN_COM_GPU_MEM_ENDED"
 SLOTS: Final = "slots"
+_Several = dict[str, dict[int, Annotated[int, msgspec.Meta(ge=0)]]]
 # Units of each card of each node, by the index that annotations use.
 Sizes = Mapping[str, Mapping[int, int]]
 
@@ -25,6 +28,28 @@ Sizes = Mapping[str, Mapping[int, int]]
 def is_over(pod: Object) -> bool:
     """Has the pod ended?"""
     return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def shows_running(pod: Object) -> bool:
+    """Does the status show a running container?"""
+    status = pod["status"]
+    reported = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    return any((one.get("state") or {}).get("running") is not None for one in reported)
+
+
+def as_counted(pods: Iterable[Object], claims: Collection[str]) -> Iterator[Object]:
+    """The pods as an extender that ``claims`` this counts them if it has always seen them as they are now.
+
+    A pod that has ended by its phase and still runs counts as running, and one whose annotations name no card has card -1.
+    """
+    for pod in pods:
+        annotations = pod["metadata"].get("annotations") or {}
+        if is_over(pod) and "held-till-boot" in claims and shows_running(pod) and _ENDED not in annotations:
+            pod = {**pod, "status": {"phase": "Running"}}
+        if holds_a_node(pod) and gpu_containers(pod) and not shares_or_none(pod):
+            own = {name: text for name, text in annotations.items() if name not in _CARDS} | {spec.POD_INDEX: "-1"}
+            pod = {**pod, "metadata": {**pod["metadata"], "annotations": own}}
+        yield pod
 
 
 def booked_in_api(pods: Iterable[Object]) -> dict[tuple[str, int], int]:
@@ -52,7 +77,7 @@ def shares_of(pod: Object) -> dict[int, int]:
     several = annotations.get(spec.POD_ALLOCATION)
     if several:
         shares: dict[int, int] = defaultdict(int)
-        for cards in msgspec.json.decode(several, type=dict[str, dict[int, int]]).values():
+        for cards in msgspec.json.decode(several, type=_Several).values():
             for card, units in cards.items():
                 shares[card] += units
         return dict(shares)

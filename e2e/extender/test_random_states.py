@@ -14,33 +14,57 @@ from typing import Any, Final
 import pytest
 
 from clusters.api.api_client import MERGE_PATCH
-from clusters.api.resources import CONFIG_MAPS, NODES, PODS
+from clusters.api.resources import CONFIG_MAPS, NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, Resource
+from clusters.api.waiting import eventually
 from e2e import spec
-from e2e.builders import random_containers
+from e2e.builders import gpu_container, random_containers
 from e2e.bursts import questions
-from e2e.checkers.extender_messages import LAG_SECONDS
-from e2e.checkers.overcommit import booked_in_api
+from e2e.checkers.card_choice import cards_of
+from e2e.checkers.extender_messages import LAG_SECONDS, right_choices, right_victims, settled_book
+from e2e.checkers.history import Asked, State
+from e2e.checkers.judgement import Finding
+from e2e.checkers.overcommit import as_counted, booked_in_api
 from e2e.checkers.pod_requests import units_of
+from e2e.checkers.settled_answers import right_price, right_scores, wrong_bind
 from e2e.extender.extender_under_test import ExtenderUnderTest, Object
 from e2e.report.sources import commit_number
 
 pytestmark = [pytest.mark.stand_in_only("its nodes have no kubelet")]
 
 _STATES: Final = 5
-# Changes before each round of questions, and the rounds.
-_CHANGES, _ROUNDS = 25, 2
+# Changes before each round of questions, the binds after it, and the rounds.
+_CHANGES, _BINDS, _ROUNDS = 35, 20, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
-# The units of a card.
-_SIZES: Final = (7, 16, 24)
+# The units of a card, in GiB or in MiB.
+_SIZES: Final = {1: (7, 16, 24), 1000: (2000, 16000, 24576)}
+_MODELS: Final = ("Tesla T4", "T400 4GB", "NVIDIA A100-SXM4-80GB", "GeForce GTX 1080 Ti")
 # The chance that no container of a pod asks for card memory.
 _PLAIN_PODS: Final = 0.2
-_PHASES: Final[tuple[Object, ...]] = (
-    {"phase": "Running"},
-    {"phase": "Succeeded"},
-    {"phase": "Failed", "reason": "Evicted"},
-    {"phase": "Failed", "reason": "UnexpectedAdmissionError"},
-    {"phase": "Unknown", "reason": "NodeLost"},
+_PHASES: Final = (
+    ("Running", ""),
+    ("Running", ""),
+    ("Pending", ""),
+    ("Succeeded", ""),
+    ("Failed", "Evicted"),
+    ("Failed", "UnexpectedAdmissionError"),
+    ("Unknown", "NodeLost"),
 )
+_ENDED: Final = ("Succeeded", "Failed")
+# Texts that describe no cards, or other ones, and that name no card.
+_NO_CARDS: Final = (
+    "",
+    "x",
+    "null",
+    "[]",
+    "{}",
+    '{"v":1}',
+    '{"v":1,"mode":"ids","unit":"GiB","boot":"b","cards":[]}',
+    "{" * 999,
+)
+_NO_INDEX: Final = ("x", "-1", "", "1e3", "1.0", "null", "0x0", "9" * 5000, "99")
+# An amount is the spec's, whatever the author of the pod claims.
+_CLAIMED: Final = ("", "0", "-5", "1", "1.5", "2k", "many", "9" * 30)
+_LARGE: Final = {"example.com/large": "x" * 200_000}
 
 
 class RandomState:
@@ -48,25 +72,68 @@ class RandomState:
 
     def __init__(self, stage: ExtenderUnderTest, rng: random.Random) -> None:
         self._stage, self._rng = stage, rng
+        self._api = stage.api
         self._pods: list[str] = []
-        self._ended: set[str] = set()
-        self._unreadable: list[str] = []
-        self._bans: set[str] = set()
+        self._ended: dict[str, str] = {}
+        self._bans: dict[str, str] = {}
+        self._priorities: list[str] = []
+        self._unused: list[str] = []
         self._count = 0
         self.units: dict[str, dict[int, int]] = {}
 
     async def lay_down(self) -> None:
-        """Up to three nodes of one to nine cards, as the original's plugin publishes them or, of mixed sizes, as ours does."""
-        for number in range(self._rng.randint(1, 3)):
-            name, count = f"{self._stage.namespace}-{number}", self._rng.randint(1, 9)
-            sizes = [self._rng.choice(_SIZES)] * count
-            if is_described := self._stage.claims("cards-annotation") and self._rng.random() < 0.5:
-                sizes = [self._rng.choice(_SIZES) for _ in range(count)]
-            await self._stage.node(name, sum(sizes), count)
-            self.units[name] = dict(enumerate(sizes))
-            if is_described:
-                text = json.dumps({"v": 1, "mode": "ids", "unit": "GiB", "boot": "b", "cards": self._cards(sizes)})
-                await self._stage.api.patch(NODES, name, {"metadata": {"annotations": {spec.NODE_CARDS: text}}})
+        """Up to four nodes, priorities for their pods, and budgets that protect some."""
+        for number in range(self._rng.randint(2, 4)):
+            name, scale = f"{self._stage.namespace}-{number}", self._rng.choice((1, 1, 1000))
+            await self._stage.node(name, self._rng.choice(_SIZES[scale]))
+            await self._equip(name, scale)
+        if not self._stage.claims("preempt"):
+            return
+        # Most pods have another: of equal ones any may end.
+        for value in self._rng.sample(range(-1000, 2500), 60):
+            await self._create_of(PRIORITY_CLASSES, name := f"{self._stage.namespace}-{value}", value=value)
+            self._priorities.append(name)
+        self._unused = [*self._priorities]
+        for app in "ab":
+            bound = {self._rng.choice(("minAvailable", "maxUnavailable")): self._rng.choice((0, 0, 1, "50%"))}
+            selector = {"matchLabels": {"app": app}}
+            await self._create_of(POD_DISRUPTION_BUDGETS, app, spec={"selector": selector, **bound})
+
+    async def _create_of(self, kind: Resource, name: str, *, namespace: str | None = None, **content: Any) -> None:
+        head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
+        await self._api.create(head | content, namespace or self._stage.namespace)
+
+    async def _equip(self, name: str, scale: int) -> None:
+        """One to nine cards, as the original's plugin publishes them or, of mixed sizes, as ours does.
+
+        An annotation may be no description of them, and a node may have none.
+        """
+        rng, count = self._rng, self._rng.choice((1, 1, 2, 2, 3, 4, 6, 9))
+        sizes, text = [rng.choice(_SIZES[scale])] * count, rng.choice((None, None, *_NO_CARDS))
+        if self._stage.claims("cards-annotation") and rng.random() < 0.75:
+            sizes, unit = [rng.choice(_SIZES[scale]) for _ in range(count)], "GiB" if scale == 1 else "MiB"
+            text = json.dumps({"v": 1, "mode": "ids", "unit": unit, "boot": "b", "cards": self._cards(sizes)})
+            if rng.random() < 0.25:
+                # Not valid: the node has others.
+                # MiB are told from GiB by their number.
+                counts = [one for one in range(1, 10) if sum(sizes) % one == 0 and sum(sizes) // one >= 2 * scale]
+                count = rng.choice((count, *counts))
+                size = sum(sizes) // count if count in counts else rng.choice(_SIZES[scale])
+                sizes = [size] * count
+        self.units[name] = dict(enumerate(sizes))
+        amounts: dict[str, str | None] = {spec.RESOURCE_MEMORY: str(sum(sizes)), spec.RESOURCE_COUNT: str(count)}
+        if rng.random() < 0.15:
+            amounts[rng.choice([*amounts])] = rng.choice((None, "0"))
+        annotations = {spec.NODE_CARDS: text, "example.com/large": rng.choice((None, None, None, *_LARGE.values()))}
+        await self._api.patch(NODES, name, {"metadata": {"annotations": annotations}})
+        status = {"capacity": amounts, "allocatable": amounts}
+        cards = cards_of(await self._api.patch(NODES, name, {"status": status}, subresource="status"))
+        sizes = [card.units for _, card in sorted(cards.cards.items())] if cards else []
+        await eventually(
+            lambda: self._stage.cards(name),
+            lambda shown: [card["totalGPU"] for card in shown if card["totalGPU"]] == [one for one in sizes if one],
+            f"the extender's book has cards of {sizes} units on {name}",
+        )
 
     def _cards(self, sizes: Sequence[int]) -> list[dict[str, Any]]:
         """The entries of our annotation; some cards are unhealthy."""
@@ -74,7 +141,7 @@ class RandomState:
             {
                 "index": index,
                 "uuid": f"GPU-{index}",
-                "model": "case",
+                "model": self._rng.choice(_MODELS),
                 "mib": units * spec.MIB_PER_UNIT,
                 "units": units,
                 "slots": 0,
@@ -86,73 +153,140 @@ class RandomState:
         ]
 
     async def change(self) -> None:
-        """One change, of a pod more often than of a node's bans."""
-        kind = self._rng.choice(("bound", "bound", "by the extender", "by the extender", "phase", "gone", "ban", "odd"))
+        """One change, of a pod more often than of a node."""
+        names = ("bound",) * 6 + ("by the extender",) * 2 + ("phase",) * 4 + ("gone", "leaving", "ban", "odd", "cards")
+        kind = self._rng.choice(names)
+        node, name = self._rng.choice([*self.units]), self._rng.choice(self._pods) if self._pods else ""
         if kind == "bound":
-            await self._create_bound()
+            await self._create_bound(node)
         elif kind == "by the extender":
-            await self._bind()
+            await self._bind(node)
         elif kind == "odd":
-            await self._create_unreadable()
+            await self._create_odd(node)
         elif kind == "ban":
-            await self._ban(self._rng.choice([*self.units]))
-        elif kind == "gone" and self._pods:
-            await self._stage.observer.delete(self._pods.pop(self._rng.randrange(len(self._pods))), 0)
-        elif kind == "phase" and (going := [name for name in self._pods if name not in self._ended]):
-            await self._enter_phase(self._rng.choice(going), self._rng.choice(_PHASES))
+            await self._ban(node)
+        elif kind == "cards" and self._rng.random() < 0.5:
+            await self._equip(node, self._scale(node))
+        elif kind in ("gone", "leaving") and name:
+            await self._stage.observer.delete(name, 0 if kind == "gone" else 1000)
+            self._pods = [pod["metadata"]["name"] for pod in await self._stage.observer.pods()]
+        elif kind == "phase" and name:
+            await self._enter_phase(await self._stage.observer.pod(name))
 
-    async def settle(self) -> None:
-        """Remove what makes a node's state uncertain, and give the extender the time to read all changes."""
-        for name in self._unreadable:
-            await self._stage.observer.delete(name, 0)
-        self._unreadable.clear()
-        await asyncio.sleep(LAG_SECONDS)
-
-    async def remove_bans(self) -> None:
-        """The ConfigMaps are not the namespace's."""
+    async def remove(self) -> None:
+        """Remove what is not the namespace's."""
         for node in sorted(self._bans):
             await self._ban(node)
+        for name in self._priorities:
+            await self._api.delete(PRIORITY_CLASSES, name)
 
     async def ask(self, fresh: str) -> None:
-        """Ask the session's extender, and the one at the URL ``fresh``, which has just started: both give the same answers."""
-        observer = self._stage.observer
+        """Ask the extender, and one at the URL ``fresh`` which has just started: both give the same, right answers."""
+        observer, claims = self._stage.observer, self._stage.known
         urls = (observer.cluster.extender_url(), fresh)
-        for verb, body in questions.asked(self._rng, await observer.pods(), self.units, {}, self._stage.known):
+        state, budgets = await self._state(), await self._api.list(POD_DISRUPTION_BUDGETS, self._stage.namespace)
+        found: list[Finding] = []
+        for verb, body in questions.asked(self._rng, await observer.pods(), self.units, {}, claims):
             ours, its = [(await observer.post_to(url + verb, body)).json() for url in urls]
-            assert ours == its, f"an extender that has just started answers {verb} otherwise"
+            # The policy fragmentation goes by the pods that an extender has seen.
+            is_alike = ours == its or (verb == spec.PRIORITIZE and "fragmentation" in body)
+            assert is_alike, f"an extender that has just started answers {verb} otherwise"
+            asked = Asked(0.0, verb, json.loads(body), ours)
+            found += (*right_choices(state, asked), *right_victims(state, asked))
+            found += right_price(state, asked, budgets) if verb == spec.PREEMPT else ()
+            found += right_scores(state, asked) if verb == spec.PRIORITIZE and "binpack" in claims else ()
         book, its_book = [(await observer.inspect(url=url))["nodes"] for url in urls]
-        assert [one for one in book if one["name"] in self.units] == [
-            one for one in its_book if one["name"] in self.units
-        ]
+        book, its_book = ([one for one in of if one["name"] in self.units] for of in (book, its_book))
+        assert book == its_book
+        found += settled_book(state, Asked(0.0, spec.INSPECT, None, {"nodes": book}))
+        assert not found, "\n".join(map(str, found))
 
-    async def _enter_phase(self, name: str, status: Object) -> None:
-        """No pod leaves a phase in which it has ended."""
-        if status["phase"] in ("Succeeded", "Failed"):
-            self._ended.add(name)
-        await self._stage.api.patch(
-            PODS, name, {"status": status}, self._stage.namespace, subresource="status", content_type=MERGE_PATCH
+    async def bind(self) -> None:
+        """Pods with wishes, one after the other, each on a node that may or may not have room for it."""
+        places = [self._rng.choice([*self.units]) for _ in range(_BINDS)]
+        pods = [await self._create(self._wishing(node)) for node in places]
+        before = await self._state()
+        for pod, node in zip(pods, places, strict=True):
+            error = await self._stage.bind(pod, node)
+            after = await self._state()
+            wrong = wrong_bind(before, pod, node, after.pods[pod["metadata"]["uid"]], error)
+            assert not wrong, f"{pod['metadata'].get('annotations')}, {units_of(pod)} units, {node}: {wrong}"
+            before = after
+
+    def _wishing(self, node: str) -> Object:
+        """A pod that may have wishes for its card."""
+        pod, scale = self._pod(self._scale(node)), self._scale(node)
+        if not units_of(pod) or self._rng.random() < 0.5:
+            pod["spec"] |= {"containers": [gpu_container("c0", self._rng.choice(_UNITS) * scale)], "initContainers": []}
+        is_wishing = self._stage.claims("wishes") and self._rng.random() < 0.9
+        pod["metadata"]["annotations"] = questions.wishes(self._rng, units_of(pod)) if is_wishing else {}
+        return pod
+
+    async def _state(self) -> State:
+        """The state by the API, with the pods as they count."""
+        pods = as_counted(await self._stage.observer.pods(), self._stage.known)
+        nodes = {one["metadata"]["name"]: one for one in await self._api.list(NODES)}
+        banned = {name: frozenset(map(int, text.split(","))) for name, text in self._bans.items()}
+        return State(pods={pod["metadata"]["uid"]: pod for pod in pods}, nodes={**nodes}, banned=banned)
+
+    def _scale(self, node: str) -> int:
+        return 1000 if self.units[node][0] >= 1000 else 1
+
+    async def _enter_phase(self, pod: Object) -> None:
+        """No pod leaves a phase in which it has ended; its containers may end later, if its status shows that they run."""
+        name, rng = pod["metadata"]["name"], self._rng
+        phase, reason = rng.choice(_PHASES)
+        runs = rng.random() < (0.6 if phase in _ENDED else 0.9)
+        if name in self._ended:
+            (phase, reason), runs = (self._ended[name], ""), False
+        elif phase in _ENDED:
+            self._ended[name] = phase
+        status: dict[str, Any] = {"phase": phase, "reason": reason}
+        kinds = ("containers", "initContainers")
+        running = rng.choice((kinds, kinds[:1], kinds[1:])) if runs else ()
+        for kind in kinds:
+            states = ("running", "running", "terminated", "waiting") if kind in running else ("terminated", "waiting")
+            names = [one["name"] for one in pod["spec"].get(kind) or ()]
+            status[f"{kind[:-1]}Statuses"] = [_status(one, rng.choice(states)) for one in names]
+        ready = "True" if phase == "Running" and rng.random() < 0.9 else "False"
+        status["conditions"] = [{"type": "Ready", "status": ready}]
+        await self._patch(name, {"status": status}, "status")
+        if phase in _ENDED and runs and rng.random() < 0.4:
+            await self._patch(name, {"metadata": {"annotations": {"ALIYUN_COM_GPU_MEM_ENDED": "boot"}}})
+
+    async def _patch(self, name: str, patch: Object, subresource: str | None = None) -> None:
+        await self._api.patch(
+            PODS, name, patch, self._stage.namespace, subresource=subresource, content_type=MERGE_PATCH
         )
 
-    async def _create_bound(self) -> None:
+    async def _create_bound(self, node: str) -> None:
         """A pod that has its node and its card, if there is room: this state is a true one."""
-        node = self._rng.choice([*self.units])
-        pod = self._pod()
+        pod, rng = self._pod(self._scale(node)), self._rng
         free = await self._free(node)
         needed = units_of(pod)
         cards = [card for card, units in free.items() if units >= needed]
         if needed and not cards:
             return
-        own = {spec.POD_INDEX: str(self._rng.choice(cards)), spec.POD_UNITS: str(needed), spec.POD_ASSIGNED: "true"}
-        pod["metadata"]["annotations"] = own if needed else {}
+        card = rng.choice(cards) if needed else 0
+        own = {spec.POD_INDEX: str(card), spec.POD_UNITS: str(needed), spec.POD_ASSIGNED: rng.choice(("true", "false"))}
+        if rng.random() < 0.3:
+            own |= {spec.POD_UNITS: rng.choice(_CLAIMED), spec.POD_ASSIGNED: rng.choice(_CLAIMED)}
+        if needed and rng.random() < 0.5:
+            own |= {spec.POD_DEVICE_UNITS: str(self.units[node][card]), spec.POD_ASSUME_TIME: "1700000000000000000"}
+        if self._stage.claims("wishes") and rng.random() < 0.3:
+            own |= questions.wishes(rng, needed)
+        pod["metadata"]["annotations"] = own if needed or rng.random() < 0.5 else {}
         pod["spec"]["nodeName"] = node
-        await self._create(pod)
+        created = await self._create(pod)
+        if rng.random() < 0.4:
+            await self._enter_phase(created)
 
-    async def _bind(self) -> None:
+    async def _bind(self, node: str) -> None:
         """Some simultaneous binds, which the extender may refuse."""
-        created = [await self._create(self._pod()) for _ in range(self._rng.randint(1, 4))]
+        created = [await self._create(self._pod(self._scale(node))) for _ in range(self._rng.randint(1, 4))]
         asking = [pod for pod in created if units_of(pod)]
         # The same order twice, as of two schedulers, while the pods change.
-        nodes = self._rng.choices([*self.units], k=self._rng.choice((1, 1, 2)))
+        nodes = [node, *self._rng.choices([*self.units], k=self._rng.choice((0, 0, 1)))]
         orders = (self._stage.bind(pod, node) for pod in asking for node in nodes)
         await asyncio.gather(*orders, *(self._label(pod) for pod in asking if self._rng.random() < 0.5))
 
@@ -160,12 +294,15 @@ class RandomState:
         labels = {"metadata": {"labels": {"example.com/seen": "yes"}}}
         await self._stage.api.patch(PODS, pod["metadata"]["name"], labels, self._stage.namespace)
 
-    async def _create_unreadable(self) -> None:
-        """A bound pod with annotations that name no card; it goes before the next questions."""
-        pod = self._pod()
-        pod["metadata"]["annotations"] = {spec.POD_INDEX: self._rng.choice(("x", "-1", "", "1e3"))}
-        pod["spec"]["nodeName"] = self._rng.choice([*self.units])
-        self._unreadable.append((await self._stage.create(pod))[0]["metadata"]["name"])
+    async def _create_odd(self, node: str) -> None:
+        """A bound pod with annotations that name no card: it holds none, whatever else they say."""
+        pod = self._pod(self._scale(node))
+        own = {spec.POD_INDEX: self._rng.choice(_NO_INDEX), spec.POD_UNITS: self._rng.choice(_CLAIMED)}
+        if self._stage.claims("several-cards") and self._rng.random() < 0.3:
+            own = {spec.POD_ALLOCATION: self._rng.choice(("x", "[]", '{"0":{"x":1}}', '{"0":{"0":-1}}', "{" * 9000))}
+        pod["metadata"]["annotations"] = own if self._rng.random() < 0.9 else {}
+        pod["spec"]["nodeName"] = node
+        await self._create(pod)
 
     async def _free(self, node: str) -> dict[int, int]:
         booked = booked_in_api(await self._stage.observer.pods())
@@ -179,31 +316,34 @@ class RandomState:
     async def _ban(self, node: str) -> None:
         name, namespace = f"unhealthy-gpu-{node}", "kube-system"
         if node in self._bans:
-            self._bans.discard(node)
+            del self._bans[node]
             await self._stage.api.delete(CONFIG_MAPS, name, namespace)
             return
-        self._bans.add(node)
         cards = self._rng.sample([*self.units[node]], self._rng.randint(1, len(self.units[node])))
-        await self._stage.api.create(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": name, "namespace": namespace},
-                "data": {"gpus": ",".join(map(str, cards))},
-            }
-        )
+        self._bans[node] = ",".join(map(str, cards))
+        await self._create_of(CONFIG_MAPS, name, namespace=namespace, data={"gpus": self._bans[node]})
 
-    def _pod(self) -> Object:
+    def _pod(self, scale: int) -> Object:
         self._count += 1
-        pod = self._stage.pod(f"p-{self._count}", 1)
-        pod["spec"] |= random_containers(self._rng, _UNITS, 0.0 if self._rng.random() < _PLAIN_PODS else 0.7)
+        rng, pod = self._rng, self._stage.pod(f"p-{self._count}", 1)
+        units = [scale * one for one in _UNITS]
+        pod["spec"] |= random_containers(rng, units, 0.0 if rng.random() < _PLAIN_PODS else 0.7)
+        pod["metadata"]["labels"] = {"app": rng.choice("abc")}
+        if self._unused:
+            pod["spec"]["priorityClassName"] = self._unused.pop()
         return pod
+
+
+def _status(name: str, state: str) -> dict[str, Any]:
+    """The status of a container."""
+    more = {"exitCode": 0} if state == "terminated" else {}
+    return {"name": name, "image": "i", "imageID": "i", "ready": False, "restartCount": 0, "state": {state: more}}
 
 
 @pytest.mark.promise("EXT-024")
 @pytest.mark.parametrize("number", range(_STATES))
 async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number: int) -> None:
-    """Pods of any shape and phase, bans, simultaneous binds: each node passes if a card has room, and only then."""
+    """Odd nodes, pods of any shape and phase, bans, wishes, simultaneous binds: a node passes if a card has room, and only then."""
     if stage.kind != "embedded":
         pytest.skip("its rules see the writes of the embedded API server alone")
     state = RandomState(stage, random.Random(f"{commit_number()}/{number}"))
@@ -213,7 +353,9 @@ async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number
             for _ in range(_CHANGES):
                 await state.change()
             async with stage.extender() as fresh:
-                await state.settle()
+                # Each may read all changes until then.
+                await asyncio.sleep(LAG_SECONDS)
                 await state.ask(fresh)
+            await state.bind()
     finally:
-        await state.remove_bans()
+        await state.remove()
