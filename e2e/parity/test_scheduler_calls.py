@@ -9,7 +9,7 @@ import pytest
 
 from e2e.parity.parity_objects import MEMORY
 from e2e.parity.recording_extender import Answer, Call, let_through, names_of
-from e2e.parity.scheduler_under_test import play
+from e2e.parity.scheduler_under_test import play, stage
 from e2e.parity.sides import Both, Side
 
 
@@ -73,6 +73,30 @@ async def test_prioritize_asks_the_same_as_filter(both: Both) -> None:
             ]
 
     assert (await both.same(observe))[3] == "b"
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("MostAllocated", "a"), ("LeastAllocated", "b")])
+async def test_strategy_prefers_fuller_or_emptier_nodes(both: Both, strategy: str, expected: str) -> None:
+    """NodeResourcesFit scores nodes by gpu-mem for pods that ask for it, and other pods still by cpu and memory."""
+    resources = [{"name": MEMORY, "weight": 10}, {"name": "cpu"}, {"name": "memory"}]
+    arguments = {"scoringStrategy": {"type": strategy, "resources": resources}}
+    plugins = [{"name": "NodeResourcesFit", "args": arguments}]
+    configuration = {"profiles": [{"schedulerName": "default-scheduler", "pluginConfig": plugins}]}
+    half = {"requests": {"cpu": "4", "memory": "16Gi"}}
+
+    async def observe(side: Side) -> Any:
+        async with stage(side) as it:
+            await asyncio.gather(*(it.node(name) for name in ("a", "b")))
+            await it.pod("on-a", 4, nodeName="a")
+            await it.pod("on-b", 0, resources=half, nodeName="b")
+            async with it.scheduler(configuration):
+                await it.pod("shares", 2)
+                found = [await it.bound("shares")]
+                await it.pod("plain", 0, resources={"requests": {"cpu": "1", "memory": "1Gi"}})
+                return [*found, await it.bound("plain")]
+
+    plain = {"a": "b", "b": "a"}[expected]
+    assert await both.same(observe) == [expected, plain]
 
 
 @pytest.mark.promise("EXT-018", "G2-07")

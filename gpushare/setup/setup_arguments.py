@@ -14,7 +14,7 @@ from gpushare.cli.flags import duration, flag, optional, switch
 from gpushare.errors import UsageError
 from gpushare.model.quantity import MemoryUnit
 from gpushare.setup.core.migration import Course
-from gpushare.setup.core.scheduler_files import EXTENDER_URL, Tls
+from gpushare.setup.core.scheduler_files import EXTENDER_SCORES, EXTENDER_URL, STRATEGIES, Tls
 from gpushare.setup.core.sites import Wish
 
 VERBS: Final = ("plan", "apply", "rollback", "check", "uninstall", "migrate")
@@ -27,6 +27,7 @@ _NODE: Final = (
     "extender-ca-file",
     "extender-cert-file",
     "extender-key-file",
+    "node-scores",
     "rke-cluster",
 )
 _CLUSTER: Final = ("kubeconfig", "context")
@@ -54,6 +55,12 @@ def _minor(text: str) -> int | None:
     if found is None:
         raise UsageError(", not a release of Kubernetes such as 1.30")
     return int(found[1])
+
+
+def _scores(text: str) -> str | None:
+    if text and text not in STRATEGIES:
+        raise UsageError(f", not one of {', '.join(STRATEGIES)}")
+    return text or None
 
 
 def _originals_unit(text: str) -> MemoryUnit:
@@ -91,6 +98,14 @@ class Arguments:
     )
     certificate: str = flag("extender-cert-file", "certificate by which kube-scheduler is known to the extender")
     key: str = flag("extender-key-file", "its key")
+    scores: str | None = flag(
+        "node-scores",
+        "how kube-scheduler chooses among the nodes that fit: extender asks /prioritize; binpack and spread are its own scores by "
+        "card memory, which bind more pods a second, and count neither cpu nor memory",
+        "",
+        _scores,
+        shown=f"that of kube-scheduler's file, else {EXTENDER_SCORES}",
+    )
     rke_cluster: str = flag(
         "rke-cluster",
         "RKE's cluster.yml, below --root; it is read, and never written",
@@ -127,7 +142,9 @@ class Arguments:
     def wish(self) -> Wish:
         """The choices that the core needs."""
         tls = Tls(self.ca, self.certificate, self.key) if self.ca else None
-        return Wish(self.minor, self.extender_url, tls, self.rke_cluster, self.replace, self._repeated)
+        return Wish(
+            self.minor, self.extender_url, tls, self.rke_cluster, self.replace, self.scores, flags=self._repeated
+        )
 
     @property
     def _repeated(self) -> str:
@@ -139,6 +156,7 @@ class Arguments:
             "extender-ca-file": self.ca,
             "extender-cert-file": self.certificate,
             "extender-key-file": self.key,
+            "node-scores": self.scores,
             "rke-cluster": self.rke_cluster,
         }
         return "".join(f" --{name}={shlex.quote(text)}" for name, text in given.items() if text)

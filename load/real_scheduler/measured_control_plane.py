@@ -17,13 +17,14 @@ from clusters.api.waiting import eventually, for_each
 from clusters.controlplane.binaries import ETCD, KWOK
 from clusters.controlplane.real_control_plane import API_SERVER, SCHEDULER
 from clusters.processes.progress import Progress
-from clusters.targets import SCHEDULER_CONFIG
+from gpushare import wire
+from gpushare.setup.core.scheduler_files import EXTENDER_SCORES, NEWEST, scheduler_file
 from load.bench.bench_figures import EXTENDER
 from load.bench.bench_servers import Bed, Server, start_extender, start_in_c
 from load.load_commands import CannotMeasureError
 from load.questions import PREFIX
 from load.readings import cpu_seconds
-from load.real_scheduler.scheduler_figures import AGREES, WITHOUT, Spent, Turn, spent
+from load.real_scheduler.scheduler_figures import AGREES, WITH, WITHOUT, Spent, Turn, spent, units_of
 from load.simulated.on_control_plane import AT_ONCE, KwokCluster
 from load.simulated.simulated_objects import pod_document
 from load.simulated.simulated_world import NAMESPACE, Pod
@@ -38,10 +39,12 @@ _QUESTIONS_A_SECOND: Final = 10_000
 _SCHEDULED, _BOUND = "scheduler: attempt scheduled", "gpushare bind"
 
 
-def scheduler_configuration(extender: Server | None) -> dict[str, Any]:
-    """The one that we ship, without limits; with the extender where there is one."""
-    shipped: dict[str, Any] = yaml.safe_load(SCHEDULER_CONFIG.read_text())
+def scheduler_configuration(kind: str, extender: Server | None, percentage: int) -> dict[str, Any]:
+    """The one that gpushare-setup writes, without limits: for a turn of this kind, with the extender if there is one."""
+    scores = "binpack" if kind == WITH else EXTENDER_SCORES
+    shipped: dict[str, Any] = yaml.safe_load(scheduler_file(NEWEST, scores=scores))
     shipped["clientConnection"] = {"qps": _QUESTIONS_A_SECOND, "burst": _QUESTIONS_A_SECOND}
+    shipped["percentageOfNodesToScore"] = percentage if kind == WITH else 0
     if extender is None:
         return shipped | {"extenders": []}
     (entry,) = shipped["extenders"]
@@ -53,8 +56,8 @@ def scheduler_configuration(extender: Server | None) -> dict[str, Any]:
 
 
 def _pod(number: int) -> dict[str, Any]:
-    """A pod that waits, of one of four sizes, in turn."""
-    return pod_document(Pod(f"pod-{number:05}", 1 + number % 4))
+    """A pod that waits."""
+    return pod_document(Pod(f"pod-{number:05}", units_of(number)))
 
 
 class MeasuredControlPlane:
@@ -63,11 +66,11 @@ class MeasuredControlPlane:
     ``rate`` is how many of the pods come a second while the scheduler is at work; 0: all are there before it is.
     """
 
-    def __init__(self, site: KwokCluster, bed: Bed, progress: Progress, pods: int, rate: int) -> None:
+    def __init__(self, site: KwokCluster, bed: Bed, progress: Progress, pods: int, rate: int, percentage: int) -> None:
         self._plane, self._api, self._kwok = site
         self._bed = bed
         self._progress = progress
-        self._pods, self._rate = pods, rate
+        self._pods, self._rate, self._percentage = pods, rate, percentage
 
     async def _start_extender(self, kind: str, stack: AsyncExitStack) -> Server | None:
         bed = replace(self._bed, stack=stack)
@@ -99,13 +102,14 @@ class MeasuredControlPlane:
         """All pods are bound by kube-scheduler; those that are there first, or those that come."""
         created: dict[str, float] = {}
         bound: dict[str, float] = {}
+        places = set[tuple[str, str]]()
         if not self._rate:
             self._progress.text = f"creating {self._pods} pods"
             await for_each(self._api.create, map(_pod, range(self._pods)), AT_ONCE)
         self._progress.text = f"binding {self._pods} pods, {kind}"
         try:
             async with asyncio.timeout(_LONGEST), asyncio.TaskGroup() as group:
-                before = await self._follow(extender, created, bound, group)
+                before = await self._follow(kind, extender, created, bound, places, group)
         except ExceptionGroup as failed:
             # A pod that could not be created is not waited for.
             raise failed.exceptions[0] from None
@@ -115,21 +119,31 @@ class MeasuredControlPlane:
         seconds = max(bound.values()) - min(bound.values())
         took = {name: so_far - before.get(name, 0.0) for name, so_far in self._cpu(extender).items()}
         waited = sorted(bound[name] - began for name, began in created.items())
-        return Turn(kind, (self._pods - 1) / seconds, took, waited, await self._spent(extender))
+        nodes, cards = len({node for node, _ in places}), sum(bool(card) for _, card in places)
+        spent_by = await self._spent(extender)
+        return Turn(kind, (self._pods - 1) / seconds, took, waited, spent_by, nodes, cards)
 
     async def _follow(
-        self, extender: Server | None, created: dict[str, float], bound: dict[str, float], group: asyncio.TaskGroup
+        self,
+        kind: str,
+        extender: Server | None,
+        created: dict[str, float],
+        bound: dict[str, float],
+        places: set[tuple[str, str]],
+        group: asyncio.TaskGroup,
     ) -> dict[str, float]:
-        """Until all pods are bound; what each program had taken when the first was."""
+        """Until all pods are bound, to ``places`` of node and card; what each program had taken when the first was."""
         before: dict[str, float] = {}
         async for what, item in self._api.watch(PODS, NAMESPACE):
             if what == "SYNCED":
-                await self._plane.start_scheduler(scheduler_configuration(extender))
+                await self._plane.start_scheduler(scheduler_configuration(kind, extender, self._percentage))
                 if self._rate:
                     group.create_task(self._arrive(created))
             elif what == "MODIFIED" and item["spec"].get("nodeName"):
                 before = before or self._cpu(extender)
                 bound.setdefault(item["metadata"]["name"], time.monotonic())
+                card = (item["metadata"].get("annotations") or {}).get(wire.ANNOTATION_INDEX, "")
+                places.add((item["spec"]["nodeName"], card))
                 self._progress.detail = f"{len(bound)}"
             if len(bound) == self._pods:
                 break

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import yaml
@@ -92,11 +92,46 @@ class ExtenderConfiguration(_Fields, frozen=True, kw_only=True):
         return any(not managed.isdisjoint(named_resources(container)) for container in containers)
 
 
+class ScoredResource(_Fields, frozen=True, kw_only=True):
+    """A resource that counts in a node's score, and by how much."""
+
+    name: str
+    weight: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+
+
+class ScoringStrategy(_Fields, frozen=True, kw_only=True):
+    """Prefer nodes that are emptier, or fuller, by these resources. Not imitated: RequestedToCapacityRatio."""
+
+    type: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
+    resources: tuple[ScoredResource, ...] = (ScoredResource(name="cpu"), ScoredResource(name="memory"))
+
+
+class FitArguments(_Fields, frozen=True, kw_only=True):
+    """The arguments of NodeResourcesFit."""
+
+    api_version: str = API_VERSION
+    kind: str = "NodeResourcesFitArgs"
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+
+class PluginConfiguration(_Fields, frozen=True, kw_only=True):
+    """The arguments of a plugin. Those of other plugins are refused, because they are not imitated."""
+
+    name: Literal["NodeResourcesFit"]
+    args: FitArguments = FitArguments()
+
+
 class Profile(_Fields, frozen=True, kw_only=True):
     """One scheduler name that pods may ask for; without a percentage the global one counts."""
 
     scheduler_name: str = "default-scheduler"
     percentage_of_nodes_to_score: Percentage | None = None
+    plugin_config: tuple[PluginConfiguration, ...] = ()
+
+    @property
+    def scoring(self) -> ScoringStrategy:
+        """How nodes are scored by their resources."""
+        return self.plugin_config[0].args.scoring_strategy if self.plugin_config else ScoringStrategy()
 
 
 class Configuration(_Fields, frozen=True, kw_only=True):
@@ -166,6 +201,9 @@ def validate(configuration: Configuration) -> None:
         raise ConfigurationError("profiles: at least one is needed, each with a schedulerName")
     if len(set(names)) < len(names):
         raise ConfigurationError(f"profiles: a schedulerName is used twice ({', '.join(names)})")
+    for profile in configuration.profiles:
+        if len(profile.plugin_config) > 1:
+            raise ConfigurationError(f"profiles: {profile.scheduler_name} configures NodeResourcesFit twice")
     validate_extenders(configuration.extenders)
 
 

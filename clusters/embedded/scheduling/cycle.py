@@ -3,8 +3,8 @@
 In-tree filters first, over a window of the cluster; the extenders one after the other on what is left; then scores,
 unless only one node is left. The caller runs cycles strictly one after the other.
 
-By scores nodes differ only in how empty they are. Not imitated: how evenly cpu and memory are used, soft taints, preferred
-affinity, spreading, and images that are there already.
+By scores nodes differ only in how empty they are, or how full (NodeResourcesFit). Not imitated: how evenly cpu and memory are
+used, soft taints, preferred affinity, spreading, and images that are there already.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from clusters.amounts import Amounts
 from clusters.api.api_client import Object
 from clusters.embedded.scheduling.cluster_view import COUNTED, ClusterView, NodeInfo, Nominations, counted_of
-from clusters.embedded.scheduling.configuration import Configuration, Profile
+from clusters.embedded.scheduling.configuration import Configuration, Profile, ScoringStrategy
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, Filtered
 from clusters.embedded.scheduling.fit import (
     EXTENDER,
@@ -71,7 +71,7 @@ class SchedulingCycle:
             raise FitError(diagnosis)
         if len(feasible) == 1:
             return feasible[0].name
-        return pick_best(await self._scores(demand, feasible), self._rng)
+        return pick_best(await self._scores(demand, feasible, profile.scoring), self._rng)
 
     def demand(self, pod: Object) -> Demand:
         """The part of the pod that the filters look at."""
@@ -136,7 +136,9 @@ class SchedulingCycle:
             diagnosis.silent_rejectors.add(EXTENDER)
         return feasible
 
-    async def _scores(self, demand: Demand, feasible: Sequence[NodeInfo]) -> list[tuple[str, int]]:
+    async def _scores(
+        self, demand: Demand, feasible: Sequence[NodeInfo], scoring: ScoringStrategy
+    ) -> list[tuple[str, int]]:
         """In-tree scores plus those of the extenders, which are asked at the same time."""
         judges = [
             extender
@@ -147,10 +149,10 @@ class SchedulingCycle:
         extra: dict[str, int] = {}
         for name, score in (entry for answer in answers for entry in answer):
             extra[name] = extra.get(name, 0) + score
-        counted = counted_of(demand.pod)
+        asked = {**demand.requests, **counted_of(demand.pod)}
         # The range of an extender's own scores ends at 10; its part is scaled to that of the others.
         scale = MAX_NODE_SCORE // MAX_EXTENDER_SCORE
-        return [(one.name, least_allocated(counted, one) + scale * extra.get(one.name, 0)) for one in feasible]
+        return [(one.name, resource_score(scoring, asked, one) + scale * extra.get(one.name, 0)) for one in feasible]
 
 
 def record(answer: Filtered, diagnosis: Diagnosis) -> None:
@@ -170,15 +172,22 @@ async def scores_of(extender: ExtenderClient, pod: Object, feasible: Sequence[No
         return []
 
 
-def least_allocated(counted: Amounts, info: NodeInfo) -> int:
-    """0 (full) to 100 (empty): the mean over cpu and memory of what would stay free with the pod on the node."""
-    scores = []
-    for name in COUNTED:
-        capacity = info.allocatable.get(name, 0)
-        left = capacity - counted.get(name, 0) - info.counted.get(name, 0)
-        if capacity > 0:
-            scores.append(max(left, 0) * MAX_NODE_SCORE // capacity)
-    return sum(scores) // len(scores) if scores else 0
+def resource_score(scoring: ScoringStrategy, asked: Amounts, info: NodeInfo) -> int:
+    """0 to 100: the weighted mean over the resources of what would be free, or taken, with the pod on the node.
+
+    An extended resource counts for the pods alone that ask for it (kubernetes, resource_allocation.go).
+    """
+    total = weights = 0
+    for one in scoring.resources:
+        capacity = info.allocatable.get(one.name, 0)
+        if capacity <= 0 or (one.name not in COUNTED and not asked.get(one.name)):
+            continue
+        used = (info.counted if one.name in COUNTED else info.requested).get(one.name, 0)
+        taken = min(used + asked.get(one.name, 0), capacity)
+        part = taken if scoring.type == "MostAllocated" else capacity - taken
+        total += one.weight * (part * MAX_NODE_SCORE // capacity)
+        weights += one.weight
+    return total // weights if weights else 0
 
 
 def pick_best(scores: Sequence[tuple[str, int]], rng: random.Random) -> str:

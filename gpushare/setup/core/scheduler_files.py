@@ -40,6 +40,15 @@ _VERSIONS: Final = {
     28: ("v1", "v1beta3"),
     29: ("v1",),
 }
+# The first minor of which NodeResourcesFit takes a strategy.
+_SCORES: Final = 22
+# The choices of ``--node-scores``, and the strategy of each; the extender needs none.
+EXTENDER_SCORES: Final = "extender"
+STRATEGIES: Final = {EXTENDER_SCORES: "", "binpack": "MostAllocated", "spread": "LeastAllocated"}
+_FIT: Final = "NodeResourcesFit"
+_SCORED_BY: Final = {
+    one: f"{_FIT} ({strategy})" if strategy else "the extender" for one, strategy in STRATEGIES.items()
+}
 # A Policy's durations are numbers of nanoseconds.
 _SECONDS: Final = 10
 _NANOSECONDS: Final = 10**9
@@ -70,9 +79,15 @@ def scheduler_file(
     tls: Tls | None = None,
     *,
     kubeconfig: str = KUBECONFIG,
+    scores: str = EXTENDER_SCORES,
 ) -> str:
-    """The file for Kubernetes 1.``minor``. Raises SetupRefusedError."""
-    document = _document(minor, extender_url, VERBS, tls, kubeconfig)
+    """The file for Kubernetes 1.``minor``; ``scores`` is one of ``STRATEGIES``. Raises SetupRefusedError."""
+    if STRATEGIES[scores] and minor < _SCORES:
+        raise SetupRefusedError(
+            f"kube-scheduler of Kubernetes 1.{minor} cannot score nodes by card memory (1.{_SCORES} and newer can)",
+            f"leave out --node-scores, or pass --node-scores={EXTENDER_SCORES}",
+        )
+    document = _document(minor, extender_url, _verbs(scores), tls, kubeconfig, STRATEGIES[scores])
     if document["kind"] == _POLICY:
         return json.dumps(document, indent=2) + "\n"
     head = f"# Of kube-scheduler of Kubernetes 1.{minor}, which reads it at its start; written by gpushare-setup.\n"
@@ -82,7 +97,8 @@ def scheduler_file(
 def extender_entry(document: Any, extender_url: str, tls: Tls | None) -> Entry:
     """gpushare's extender in a person's own file of kube-scheduler."""
     is_policy = mapping(document).get("kind") == _POLICY
-    return Entry(("extenders",), _extender(extender_url, VERBS, tls, is_policy=is_policy), is_item=True)
+    verbs = _verbs(scores_of(document))
+    return Entry(("extenders",), _extender(extender_url, verbs, tls, is_policy=is_policy), is_item=True)
 
 
 def extended(text: str, path: str, extender_url: str, tls: Tls | None) -> str:
@@ -90,7 +106,9 @@ def extended(text: str, path: str, extender_url: str, tls: Tls | None) -> str:
     return applied(text, [extender_entry(load(text, path), extender_url, tls)], path)
 
 
-def _document(minor: int, url: str, verbs: Collection[str], tls: Tls | None, kubeconfig: str) -> dict[str, Any]:
+def _document(
+    minor: int, url: str, verbs: Collection[str], tls: Tls | None, kubeconfig: str, strategy: str
+) -> dict[str, Any]:
     if not OLDEST <= minor <= NEWEST:
         raise SetupRefusedError(
             f"Kubernetes 1.{minor} is not known here (1.{OLDEST} to 1.{NEWEST})",
@@ -105,9 +123,36 @@ def _document(minor: int, url: str, verbs: Collection[str], tls: Tls | None, kub
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": kubeconfig},
         "leaderElection": {"leaderElect": True},
-        "profiles": [{"schedulerName": "default-scheduler"}],
+        "profiles": [{"schedulerName": "default-scheduler", **_scored(strategy)}],
         "extenders": extenders,
     }
+
+
+def _verbs(scores: str) -> list[str]:
+    return [verb for verb in VERBS if verb != "prioritize" or scores == EXTENDER_SCORES]
+
+
+def scores_of(document: Any) -> str:
+    """The choice among ``STRATEGIES`` that a file makes: kube-scheduler's if a profile of it looks at card memory."""
+    profiles = _mappings(mapping(document).get("profiles"))
+    for one in (plugin for profile in profiles for plugin in _mappings(profile.get("pluginConfig"))):
+        scoring = mapping(one, "args", "scoringStrategy")
+        names = [each.get("name") for each in _mappings(scoring.get("resources"))]
+        if one.get("name") == _FIT and wire.RESOURCE_MEMORY in names:
+            return next((each for each, of in STRATEGIES.items() if of == scoring.get("type")), EXTENDER_SCORES)
+    return EXTENDER_SCORES
+
+
+def _mappings(found: Any) -> list[dict[str, Any]]:
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _scored(strategy: str) -> dict[str, Any]:
+    """The part of a profile that chooses nodes that are fuller, or emptier, by card memory alone."""
+    if not strategy:
+        return {}
+    scoring = {"type": strategy, "resources": [{"name": wire.RESOURCE_MEMORY, "weight": 1}]}
+    return {"pluginConfig": [{"name": _FIT, "args": {"scoringStrategy": scoring}}]}
 
 
 def _extender(url: str, verbs: Collection[str], tls: Tls | None, *, is_policy: bool) -> dict[str, Any]:
@@ -128,8 +173,7 @@ def _extender(url: str, verbs: Collection[str], tls: Tls | None, *, is_policy: b
 
 def extenders_of(document: Any) -> list[dict[str, Any]]:
     """The extenders that a file names."""
-    found = mapping(document).get("extenders")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    return _mappings(mapping(document).get("extenders"))
 
 
 def is_gpushares(extender: dict[str, Any]) -> bool:
@@ -152,7 +196,11 @@ def is_written_here(document: Any) -> bool:
     kubeconfig = str(mapping(document, "clientConnection").get("kubeconfig"))
     verbs = [verb for verb in VERBS if f"{verb}Verb" in ours[0]]
     url = str(ours[0].get("urlPrefix"))
-    return any(_document(minor, url, verbs, tls_of(ours[0]), kubeconfig) == document for minor in (OLDEST, *_VERSIONS))
+    return any(
+        _document(minor, url, verbs, tls_of(ours[0]), kubeconfig, strategy) == document
+        for minor in (OLDEST, *_VERSIONS)
+        for strategy in STRATEGIES.values()
+    )
 
 
 def file_faults(document: Any, minor: int, wanted: str) -> list[str]:
@@ -198,6 +246,8 @@ def _document_faults(document: Any, minor: int, right: dict[str, Any]) -> list[s
     found = [*_extender_faults(ours[0], wished, is_policy=kind == _POLICY)]
     if any("bindVerb" in one for one in extenders_of(document) if one is not ours[0]):
         found.append("another extender binds too, and only one may")
+    if (scores := scores_of(document)) != (asked := scores_of(right)):
+        found.append(f"nodes are scored by {_SCORED_BY[scores]}, and not by {_SCORED_BY[asked]}")
     if document.get("clientConnection") != right.get("clientConnection"):
         found.append(f"clientConnection is {document.get('clientConnection')}, and not {right.get('clientConnection')}")
     return found

@@ -13,6 +13,7 @@ from gpushare.setup.core import rancher, static_pod
 from gpushare.setup.core.command_line import base_name, flags_of, patterns, services, values_of
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.scheduler_files import (
+    EXTENDER_SCORES,
     EXTENDER_URL,
     KUBECONFIG,
     Tls,
@@ -24,6 +25,7 @@ from gpushare.setup.core.scheduler_files import (
     is_written_here,
     reads_policy_only,
     scheduler_file,
+    scores_of,
     tls_of,
 )
 from gpushare.setup.core.static_pod import SchedulerPod, minor_of
@@ -82,6 +84,8 @@ class Wish:
     """Path of RKE's cluster.yml."""
     is_replacing: bool = False
     """A scheduler's file that is another's, or was edited, is replaced."""
+    scores: str | None = None
+    """How nodes are scored, of ``STRATEGIES``; None for the choice of kube-scheduler's file, or the extender."""
     flags: str = ""
     """Those by which the same is asked of another verb, each with a blank before it."""
 
@@ -255,12 +259,18 @@ def _minor(named: str, wish: Wish) -> int:
 
 
 def _as_present(files: Mapping[str, str], wish: Wish, *paths: str) -> Wish:
-    """With the URL and the files of TLS of gpushare's extender in the first of these files that names it, if none is asked for.
+    """With the URL and the files of TLS of gpushare's extender, and the scores, in the first of these files that names it.
+
+    Neither replaces what is asked for.
 
     An entry of the original's is replaced by ours at our own address. Raises SetupRefusedError.
     """
-    for path in paths if wish.extender_url is None else ():
+    for path in paths:
         document = load(files.get(path, ""), path)
+        if wish.scores is None and document:
+            wish = replace(wish, scores=scores_of(document))
+        if wish.extender_url is not None:
+            continue
         for one in () if is_originals(document) else filter(is_gpushares, extenders_of(document)):
             url, tls = str(one["urlPrefix"]).removesuffix("/"), tls_of(one)
             if url.startswith("https://") and tls is None:
@@ -274,12 +284,18 @@ def _as_present(files: Mapping[str, str], wish: Wish, *paths: str) -> Wish:
 
 def _text(files: Mapping[str, str], file: str, minor: int, kubeconfig: str, wish: Wish, *, is_own: bool) -> str:
     """The text that the file has to have: a new one, or what is there with gpushare's extender."""
-    new, old = scheduler_file(minor, wish.url, tls=wish.tls, kubeconfig=kubeconfig), files.get(file)
+    scores = wish.scores or EXTENDER_SCORES
+    new = scheduler_file(minor, wish.url, tls=wish.tls, kubeconfig=kubeconfig, scores=scores)
+    old = files.get(file)
     if old is None or (is_own and wish.is_replacing):
         return new
     document = load(old, file)
     if is_own and is_written_here(document):
         return new
+    if scores_of(document) != scores:
+        raise SetupRefusedError(
+            f"{file}: a profile's scores are not edited here", "change its pluginConfig of NodeResourcesFit by hand"
+        )
     text = extended(old, file, wish.url, wish.tls)
     return old if not file_faults(document, minor, text) else text
 

@@ -286,6 +286,21 @@ def test_the_url_that_is_there_stays(name: str, is_replacing: bool) -> None:
         assert NODE_PORT in document[site.file]
 
 
+def test_scores_that_are_there_stay_until_others_are_asked_for() -> None:
+    """A later apply keeps the choice; a person's own profile is not edited."""
+    files = after(kubeadm(30), Wish(scores="binpack"))
+    again, back = installation(files, Wish())[1], after(files, Wish(scores="extender"))
+
+    assert files[CONFIG] == scheduler_file(30, scores="binpack")
+    assert again == []
+    assert back[CONFIG] == scheduler_file(30)
+    own = kubeadm(flags=OWN.format("config")) | {OWN_PATH: OWN_TEXT}
+    assert refused(lambda: installation(own, Wish(scores="binpack"))) == (
+        f"{OWN_PATH}: a profile's scores are not edited here",
+        "change its pluginConfig of NodeResourcesFit by hand",
+    )
+
+
 def test_the_files_of_tls_that_are_there_stay() -> None:
     """Files of TLS stay with their URL, mounted each by itself or in a folder; another URL brings its own."""
     files, wish = SITES["kubeadm 1.30"]

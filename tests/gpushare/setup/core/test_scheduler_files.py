@@ -15,7 +15,7 @@ import yaml
 from clusters.controlplane.binaries import known, minors
 from gpushare.setup.core import scheduler_files
 from gpushare.setup.core.faults import Fault, SetupRefusedError
-from gpushare.setup.core.scheduler_files import Tls, file_faults, is_written_here, scheduler_file
+from gpushare.setup.core.scheduler_files import Tls, file_faults, is_written_here, scheduler_file, scores_of
 
 DEPLOY = Path(__file__).parents[4] / "clusters" / "deploy"
 # Release → versions of KubeSchedulerConfiguration that its kube-scheduler serves, as the tags v0.19.0 to v0.36.0 have them.
@@ -32,6 +32,7 @@ KEYS = (
     "urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb", "weight", "enableHTTPS", "tlsConfig", "httpTimeout",
     "nodeCacheCapable", "managedResources", "ignorable",
 )  # fmt: skip
+MEMORY = "aliyun.com/gpu-mem"
 TLS = Tls("/etc/kubernetes/gpushare/ca.crt", "/etc/kubernetes/gpushare/tls.crt", "/etc/kubernetes/gpushare/tls.key")
 
 
@@ -83,6 +84,38 @@ def test_the_manifests_have_the_same_file(path: str, url: str) -> None:
 
     assert shipped == yaml.safe_load(scheduler_file(36, url))
     assert is_written_here(shipped)
+
+
+@pytest.mark.parametrize(("scores", "strategy"), [("binpack", "MostAllocated"), ("spread", "LeastAllocated")])
+def test_kube_scheduler_scores_nodes_by_card_memory(scores: str, strategy: str) -> None:
+    """The extender is not asked to prioritize then, and a file without the strategy is a fault."""
+    document, plain = yaml.safe_load(scheduler_file(22, scores=scores)), yaml.safe_load(scheduler_file(22))
+    ((plugin,),) = [profile["pluginConfig"] for profile in document["profiles"]]
+    of_extender = file_faults(document, 22, scheduler_file(22))
+
+    assert plugin["args"]["scoringStrategy"] == {"type": strategy, "resources": [{"name": MEMORY, "weight": 1}]}
+    assert not {"prioritizeVerb", "weight"} & {*document["extenders"][0]}
+    assert scores_of(document) == scores
+    assert is_written_here(document)
+    assert file_faults(document, 22, scheduler_file(22, scores=scores)) == []
+    by = f"NodeResourcesFit ({strategy})"
+    assert file_faults(plain, 22, scheduler_file(22, scores=scores)) == [
+        f"nodes are scored by the extender, and not by {by}"
+    ]
+    assert of_extender[-1] == f"nodes are scored by {by}, and not by the extender"
+    with pytest.raises(SetupRefusedError, match=r"1\.21 cannot score nodes by card memory"):
+        scheduler_file(21, scores=scores)
+
+
+@pytest.mark.parametrize(
+    "plugins",
+    [1, [1], [{}], [{"args": 1}], [{"args": {"scoringStrategy": 1}}]]
+    + [[{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": kind, "resources": [{"name": name}]}}}]
+       for kind, name in (("MostAllocated", "cpu"), ("RequestedToCapacityRatio", MEMORY))],
+)  # fmt: skip
+def test_other_scores_leave_nodes_to_the_extender(plugins: Any) -> None:
+    """A profile that does not look at card memory, or in no way of ours, takes nothing from the extender."""
+    assert scores_of({"profiles": [{"pluginConfig": plugins}]}) == "extender"
 
 
 def test_the_policy_beside_the_manifests_is_the_same() -> None:
