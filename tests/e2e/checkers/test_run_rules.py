@@ -27,9 +27,9 @@ Tree = dict[str, Any]
 SOCKET = Path("/kubelets/n/device-plugins/p.sock")
 CARDS = json.dumps({"v": 1, "mode": "ids", "cards": [{"index": 0, "uuid": "GPU-a", "units": 14, "healthy": True}]})
 NODE: Tree = {
-    "metadata": {"name": "n", "annotations": {spec.NODE_CARDS: CARDS}},
+    "metadata": {"name": "n", "uid": "n", "annotations": {spec.NODE_CARDS: CARDS}},
     "status": {
-        "capacity": {"cpu": "8", spec.RESOURCE_MEMORY: "14"},
+        "capacity": {"cpu": "8", spec.RESOURCE_MEMORY: "14", spec.RESOURCE_COUNT: "1"},
         "conditions": [{"type": "Ready", "status": "True"}],
     },
 }

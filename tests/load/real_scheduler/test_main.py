@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from clusters.controlplane.binaries import KWOK, cached, kwok, locate, minors
 from clusters.provider import ClusterError
-from load.real_scheduler.scheduler_figures import AGREES, WITH, WITHOUT, Spent, Turn, share, spent, text
+from load.real_scheduler.scheduler_figures import AGREES, PRIORITIZED, WITH, WITHOUT, Spent, Turn, share, spent, text
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,16 +41,18 @@ def test_pods_that_come_are_bound_with_and_without_the_extender(tmp_path: Path) 
 
     assert done.returncode == 0, done.stderr
     found = json.loads(output.read_text())
-    alone, *agreeing, ours = found["turns"]
+    alone, *agreeing, ours, prioritized = found["turns"]
     compilers = any(map(shutil.which, ("cc", "gcc", "clang")))
-    assert [turn["kind"] for turn in found["turns"]] == [WITHOUT, *[AGREES][:compilers], WITH]
+    assert [turn["kind"] for turn in found["turns"]] == [WITHOUT, *[AGREES][:compilers], WITH, PRIORITIZED]
     assert {len(turn["waited"]) for turn in found["turns"]} == {12}
     for turn in agreeing:
         assert turn["spent"]["scheduler: attempt scheduled"]["count"] == 12
         assert turn["cpu_seconds"]["agreeing extender"] >= 0
         assert "gpushare bind" not in turn["spent"]
-    assert ours["spent"]["gpushare bind"]["count"] == 12
-    assert ours["spent"]["scheduler: attempt scheduled"]["count"] == 12
+    for turn in (ours, prioritized):
+        assert turn["spent"]["gpushare bind"]["count"] == 12
+        assert turn["spent"]["scheduler: attempt scheduled"]["count"] == 12
+    assert (ours["nodes"], "gpushare prioritize" in ours["spent"]) == (1, False)
     assert "gpushare bind" not in alone["spent"]
     assert {"kube-scheduler", "kube-apiserver", "gpushare-extender"} <= ours["cpu_seconds"].keys()
     assert "created until bound" in done.stdout
