@@ -65,16 +65,15 @@ class NodeUnderFaults:
         """
         started = time.monotonic() if since is None else since
         units = await self.units()
-        pods = [pod for pod in await self.observer.pods() if pod["spec"].get("nodeName") == NODE]
-        held = sum(units_of(pod) for pod in pods if card_of(pod) in unhealthy)
-        left = held + sum(amount for index, amount in units.items() if index not in unhealthy)
+        left = sum(amount for index, amount in units.items() if index not in unhealthy)
 
         async def seen() -> tuple[set[int], int]:
-            return set(await self.unhealthy()), await self.allocatable()
+            pods = [pod for pod in await self.observer.pods() if pod["spec"].get("nodeName") == NODE]
+            held = sum(units_of(pod) for pod in pods if card_of(pod) in unhealthy)
+            return set(await self.unhealthy()), await self.allocatable() - held
 
-        await eventually(
-            seen, lambda found: found == (set(unhealthy), left), f"cards {unhealthy} are unhealthy, {left} units left"
-        )
+        what_is_due = f"cards {unhealthy} are unhealthy, {left} units left beside those that their pods have"
+        await eventually(seen, lambda found: found == (set(unhealthy), left), what_is_due)
         self._measured(what, time.monotonic() - started)
 
     async def pods_on_each_card(self, name: str = "on") -> dict[int, str]:
