@@ -106,7 +106,7 @@ class State:
     announced: dict[Place, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     """The ids of a plugin's lists, and since when each is not announced as healthy."""
     injected: dict[Path, list[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(list))
-    """The commands to a node's simulated cards since all were announced as healthy, by the node's folder."""
+    """The commands to a node's simulated cards since all were announced as healthy again, by the node's folder."""
     used: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """The nodes that the pods of each namespace have used so far."""
 
@@ -172,10 +172,11 @@ class State:
             self.streams.discard(place)
             return
         self.streams.add(place)
-        if all(device.health == "Healthy" for device in entry.answer.devices):
-            self.injected.pop(place[0].parent, None)
         healthy = {device.ID for device in entry.answer.devices if device.health == "Healthy"}
         known = self.announced[place]
+        # In slots mode the list of memory is healthy throughout.
+        if len(healthy) == len(entry.answer.devices) and any(since < math.inf for since in known.values()):
+            self.injected.pop(place[0].parent, None)
         ids = known.keys() | {device.ID for device in entry.answer.devices}
         known.update({one: math.inf if one in healthy else min(known.get(one, entry.at), entry.at) for one in ids})
 

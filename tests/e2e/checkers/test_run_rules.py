@@ -229,7 +229,8 @@ def injected(*words: str) -> Injected:
         ([registered(endpoint="../p.sock")], ["registration"]),
         ([injected("xid", "1", "45"), listed("Unhealthy")], ["ignored Xid"]),
         ([injected("xid", "1", "45"), injected("xid", "1", "79"), listed("Unhealthy")], []),
-        ([injected("xid", "1", "79"), listed("Healthy"), injected("xid", "1", "13"), listed("Unhealthy")], ["ignored Xid"]),
+        ([injected("xid", "1", "79"), listed("Unhealthy"), listed("Healthy"), injected("xid", "1", "13"), listed("Unhealthy")],
+         ["ignored Xid"]),
     ],
 )  # fmt: skip
 def test_a_plugin_follows_its_protocol(history: list[Entry], rules: list[str]) -> None:
