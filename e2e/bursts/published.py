@@ -66,6 +66,7 @@ class Published:
         self._programs = [(EXTENDER, ""), *((DEVICE_PLUGIN, node) for node in nodes)]
         # The questions to each node's plugin, "" for the extender, with their outcomes.
         self._asked: Asked = Counter()
+        self._stood_still = False
         # By the program: where it was, its samples, and the questions until then.
         self._before: dict[tuple[str, str], tuple[str, Series, Asked]] = {}
 
@@ -79,7 +80,7 @@ class Published:
         """Count a question to the extender."""
         match event:
             case StoodStill():
-                self._before.pop((EXTENDER, ""), None)
+                self._stood_still = True
             case Exchange() if event.asked.startswith(f"POST {self._cluster.extender_url()}/"):
                 self._asked["", *_outcome(event)] += 1
 
@@ -93,6 +94,7 @@ class Published:
         looks = [partial(self._wrong_series, program, rest) for program in self._programs]
         looks.append(partial(self._wrong_events, rest))
         found = [text for look in looks for text in await _left(look)]
+        self._stood_still = False
         words, view = rng.choice([*self._commands(rest, rng)])
         return found + await _left(partial(self._wrong_answer, words, view))
 
@@ -147,11 +149,10 @@ class Published:
         if before is not None and before[0] == port:
             found += fallen(node or name, before[1], series)
             expected = Counter({key: more for key, more in (asked - before[2]).items() if key[0] == node})
-            # A kubelet that has started anew may have left an answer.
-            if (
-                not any(method == "Register" for _, method, _ in expected)
-                and (risen := _risen(node, before[1], series)) != expected
-            ):
+            risen = _risen(node, before[1], series)
+            # A kubelet that has started anew may have left an answer, and so may a caller of a program that stood still.
+            is_anew = any(method == "Register" for _, method, _ in expected)
+            if not is_anew and (expected - risen or (risen != expected and not self._stood_still)):
                 found.append(f"{node or name}: counts {dict(risen)} since the last look, should be {dict(expected)}")
         if not found:
             self._before[program] = port, series, asked
