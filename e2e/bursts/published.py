@@ -150,7 +150,7 @@ class Published:
             found += fallen(node or name, before[1], series)
             expected = Counter({key: more for key, more in (asked - before[2]).items() if key[0] == node})
             risen = _risen(node, before[1], series)
-            # A kubelet that has started anew may have left an answer, and so may a caller of a program that stood still.
+            # A kubelet that has started again may have left an answer, and so may a caller of a program that stood still.
             is_anew = any(method == "Register" for _, method, _ in expected)
             if not is_anew and (expected - risen or (risen != expected and not self._stood_still)):
                 found.append(f"{node or name}: counts {dict(risen)} since the last look, should be {dict(expected)}")
