@@ -25,17 +25,21 @@ _AWAY, _AGAIN, _FIRST = 0.3, 0.2, 0.7
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The state of one card: why it is unhealthy, "" if it is not, whether its driver advises a recovery, whether it is lost."""
+    """The state of one card: why it is unhealthy, "" if it is not, whether its driver advises a recovery, whether it is lost.
+
+    ``is_unread``: an Xid that came while it was unhealthy need not have been read yet, as it changes nothing.
+    """
 
     reason: str = ""
     is_advised: bool = False
     is_lost: bool = False
+    is_unread: bool = False
 
     def after(self, change: Sequence[str]) -> Fault:
         """The state after a change that no plugin has seen yet."""
         match change:
-            case ["xid", xid] if xid in _ADVISED:
-                return replace(self, is_advised=True)
+            case ["xid", xid]:
+                return replace(self, is_advised=self.is_advised or xid in _ADVISED, is_unread=bool(self.reason))
             case ["lose"]:
                 return replace(self, is_lost=True)
             case ["repair"]:
@@ -107,30 +111,38 @@ def _moment(
     rng: random.Random, faults: Mapping[int, Fault], changed: Collection[int], *, is_away: bool, knows_advice: bool
 ) -> Moment:
     alike = [card for card in faults if rng.random() < 1 / len(faults)]
+    # A plugin that finds a card lost opens NVML again, and again until it is back, and may miss an Xid meanwhile.
+    hears = is_away or not any(fault.is_lost for fault in faults.values())
     commands: list[tuple[str, ...]]
     commands, operator, after = [("xid", str(card), rng.choice(XIDS_OF_APPLICATIONS)) for card in alike], "", {}
     for card, fault in faults.items():
         change: tuple[str, ...] = ("none",)
         if card in changed:
-            change = _change(rng, fault, knows_advice=knows_advice, may_ask=not operator and not is_away)
-            operator = str(card) if change == ("operator",) else operator
-            commands += [(change[0], str(card), *change[1:])] if change != ("operator",) else []
+            change = _change(rng, fault, knows_advice=knows_advice, hears=hears)
+        if change == ("operator",):
+            change = ("repair",) if operator or is_away else change
+            operator = operator or ("" if is_away else str(card))
+        if change[0] not in ("none", "operator"):
+            commands.append((change[0], str(card), *change[1:]))
         now = fault.after(change)
-        after[card] = replace(now, reason=now.seen(() if is_away else change, knows_advice=knows_advice))
+        reason = now.seen(() if is_away else change, knows_advice=knows_advice)
+        after[card] = replace(now, reason=reason, is_unread=now.is_unread and bool(reason) and not is_away)
+    commands.sort(key=lambda command: command[0] == "lose")
     return Moment(tuple(commands), operator, faults, after, is_away=is_away)
 
 
-def _change(rng: random.Random, fault: Fault, *, knows_advice: bool, may_ask: bool) -> tuple[str, ...]:
+def _change(rng: random.Random, fault: Fault, *, knows_advice: bool, hears: bool) -> tuple[str, ...]:
     """A change of a card. A lost one reports no Xid, and an operator's word would not make it healthy.
 
-    A card that recovers by itself may do so before the Node is written.
+    A card that recovers by itself may do so before the Node is written, and one with an Xid that is read after an operator's word
+    is unhealthy again.
     """
     xid = ("xid", rng.choice(_ADVISED if knows_advice else (*_ADVISED, *_OTHERS)))
     if fault.is_lost:
         return ("repair",)
     if not fault.reason:
-        return rng.choice((xid, xid, ("lose",)))
-    return rng.choice((xid, ("repair",), ("operator",) if may_ask else ("repair",)))
+        return rng.choice((xid, xid, ("lose",)) if hears else (("lose",),))
+    return rng.choice((xid, ("repair",), ("repair",) if fault.is_unread else ("operator",)))
 
 
 def reasons_of(node: Mapping[str, Any]) -> dict[int, str]:
