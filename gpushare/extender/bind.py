@@ -178,7 +178,8 @@ class Binder:
             booking.namespace, booking.name, booking.uid, node_name, "+".join(map(str, indices)), booking.units,
         )  # fmt: skip
         several = {split_container(pod) or 0: shares} if len(shares) > 1 else None
-        device_units = sum(totals.get(index, 0) for index in indices)
+        # The node may have changed since the card was chosen, as when its kubelet restarts.
+        device_units = sum(totals.get(index, 0) for index in indices) if several else booking.card_size
         allocation = Allocation(shares, device_units, self.clock_ns(), by_container=several)
         # Says that our book follows a change of the card.
         annotations = encode(allocation) | {wire.ANNOTATION_EXTENDER: wire.EXTENDER_BOOK}

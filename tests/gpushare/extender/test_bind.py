@@ -12,6 +12,7 @@ from gpushare import wire
 from gpushare.errors import DoesNotFitError
 from gpushare.extender.bind import UNKNOWN_OUTCOME_SECONDS, BindError
 from gpushare.extender.core.workload import Workload
+from gpushare.extender.node_guard import NodeGuards
 from gpushare.manifests import ObjectMeta
 from gpushare.model.forecast import Forecast, PodClass
 from tests.gpushare.extender.rig import INDEX, Extender, Object, extender, node, pod
@@ -216,6 +217,28 @@ async def test_a_second_try_after_a_lost_answer_says_the_same_card() -> None:
         cards = [body["metadata"]["annotations"][INDEX] for body in bodies]
         assert cards == ["0", "0"]
         assert b.used() == [12, 0]
+
+
+async def test_the_size_is_that_of_the_card_when_it_was_chosen() -> None:
+    """While a guard is written the kubelet may restart, and show no memory for a moment."""
+    async with bench(pod("a")) as b:
+
+        def fault(method: str, path: str) -> Any:
+            if "/leases" not in path:
+                return None
+            if method == "GET":
+                return status(404, "no such guard")
+            b.knows(node("n", 0, 0))
+            return 201, {"metadata": {"resourceVersion": "1"}}
+
+        async def come_to(version: int, seconds: float) -> bool:
+            return True
+
+        b.api.fault = fault
+        b.binder.guards = NodeGuards(b.client, "me", b.book.fate_of, come_to)
+        await b.bind("a")
+
+        assert b.api.pod("a")["metadata"]["annotations"][wire.ANNOTATION_DEVICE_UNITS] == "14"
 
 
 async def test_lost_answer_frees_nothing_of_an_order_under_way() -> None:
