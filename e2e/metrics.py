@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 # Values by the name of the sample and its labels.
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+_PORT: Final = re.compile(r"metrics at address=127\.0\.0\.1 port=(\d+)")
+
+
+def port_in(log: str) -> int:
+    """The port on which the program that wrote the log publishes now."""
+    return int(_PORT.findall(log)[-1])
 
 
 def series_in(text: str) -> Series:

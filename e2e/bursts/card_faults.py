@@ -111,7 +111,7 @@ def _moment(
     rng: random.Random, faults: Mapping[int, Fault], changed: Collection[int], *, is_away: bool, knows_advice: bool
 ) -> Moment:
     alike = [card for card in faults if rng.random() < 1 / len(faults)]
-    # A plugin that finds a card lost opens NVML again, and again until it is back, and may miss an Xid meanwhile.
+    # A plugin opens NVML again and again while a card is lost, and may miss an Xid.
     hears = is_away or not any(fault.is_lost for fault in faults.values())
     commands: list[tuple[str, ...]]
     commands, operator, after = [("xid", str(card), rng.choice(XIDS_OF_APPLICATIONS)) for card in alike], "", {}
@@ -134,8 +134,8 @@ def _moment(
 def _change(rng: random.Random, fault: Fault, *, knows_advice: bool, hears: bool) -> tuple[str, ...]:
     """A change of a card. A lost one reports no Xid, and an operator's word would not make it healthy.
 
-    A card that recovers by itself may do so before the Node is written, and one with an Xid that is read after an operator's word
-    is unhealthy again.
+    A card that recovers without an operator may do so before the Node is written. An Xid that is read after an operator's word
+    makes the card unhealthy again.
     """
     xid = ("xid", rng.choice(_ADVISED if knows_advice else (*_ADVISED, *_OTHERS)))
     if fault.is_lost:

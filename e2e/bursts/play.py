@@ -48,7 +48,7 @@ from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slot
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.published_series import resting
 from e2e.checkers.right_card import SUM, right_card
-from e2e.metrics import samples_in
+from e2e.metrics import port_in, samples_in
 from e2e.observer import Observer
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
@@ -349,7 +349,7 @@ class Player:
 
     async def _wrong_use(self, node: str, *hidden: int) -> list[str]:
         """The pods of which the node's plugin does not come to publish what their processes hold, on cards that are not hidden."""
-        port = re.findall(r"metrics at address=127\.0\.0\.1 port=(\d+)", self._cluster.log(_PROGRAM, node))[-1]
+        port = port_in(self._cluster.log(_PROGRAM, node))
         silent = {*hidden, *(card for (on, card), fault in self._faults.items() if on == node and fault.is_lost)}
 
         async def wrong() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -35,14 +34,13 @@ from e2e.checkers.published_series import (
     wrong_series,
     wrong_waits,
 )
-from e2e.metrics import Series, series_in
+from e2e.metrics import Series, port_in, series_in
 from e2e.observer import Observer
 
 _METRICS: Final = {"metrics-address": "127.0.0.1:0"}
 _USAGE: Final = {"usage": "", "usage-interval": "1s", "survey-interval": "1s", "proc-root": "{proc_root}"}
-_PORT: Final = re.compile(r"metrics at address=127\.0\.0\.1 port=(\d+)")
 _SETTLE_SECONDS: Final = 20.0
-# The verbs of which a grant can be told from a refusal.
+# The verbs that grant or refuse.
 _JUDGED: Final = ("bind", "filter")
 # A kubelet tries a container that is held again and again.
 _MOST_COUNTED: Final = 50
@@ -67,8 +65,8 @@ class Published:
         # The questions to each node's plugin, "" for the extender, with their outcomes.
         self._asked: Asked = Counter()
         self._stood_still = False
-        # By the program: where it was, its samples, and the questions until then.
-        self._before: dict[tuple[str, str], tuple[str, Series, Asked]] = {}
+        # By the program: its port, its samples, and the questions until then.
+        self._before: dict[tuple[str, str], tuple[int, Series, Asked]] = {}
 
     async def begin(self) -> None:
         """Read the metrics for the first time."""
@@ -151,15 +149,15 @@ class Published:
             expected = Counter({key: more for key, more in (asked - before[2]).items() if key[0] == node})
             risen = _risen(node, before[1], series)
             # A kubelet that has started again may have left an answer, and so may a caller of a program that stood still.
-            is_anew = any(method == "Register" for _, method, _ in expected)
-            if not is_anew and (expected - risen or (risen != expected and not self._stood_still)):
+            has_registered = any(method == "Register" for _, method, _ in expected)
+            if not has_registered and (expected - risen or (risen != expected and not self._stood_still)):
                 found.append(f"{node or name}: counts {dict(risen)} since the last look, should be {dict(expected)}")
         if not found:
             self._before[program] = port, series, asked
         return found
 
-    async def _read(self, program: str, node: str) -> tuple[str, Series]:
-        port = _PORT.findall(self._cluster.log(program, node or None))[-1]
+    async def _read(self, program: str, node: str) -> tuple[int, Series]:
+        port = port_in(self._cluster.log(program, node or None))
         return port, series_in((await self._observer.get(f"http://127.0.0.1:{port}/metrics")).text)
 
 

@@ -52,7 +52,7 @@ def asked(
 
 
 def wishes(rng: random.Random, units: int) -> dict[str, str]:
-    """One or two wishes of a pod that asks for so many units."""
+    """One or two wishes of a pod that asks for these units."""
     part = rng.randint(1, max(units // 2, 1))
     texts = {**_WISHES, "split": (*_WISHES["split"], *(f"{part},{units - part}", f"{units - part},{part}") * 3)}
     names = rng.choices(_NAMES, k=rng.choice((1, 1, 2)))

@@ -167,7 +167,7 @@ def test_a_card_changes_once_and_recovers_after_its_cool_down() -> None:
 
 
 def test_a_node_keeps_a_healthy_card_at_each_moment() -> None:
-    """Without one no device plugin counts as started; cards fail, and recover, all the same."""
+    """Without one no device plugin counts as started. Cards fail and recover."""
     faults = {0: Fault(), 1: Fault("Xid 79", is_advised=True)}
     seen = [
         one for seed in range(400) for one in moments(random.Random(seed), faults, [0, 1], knows_advice=seed % 2 > 0)

@@ -174,7 +174,7 @@ def rooms_of(
 
 
 def fits(pod: Object, free: Iterable[int]) -> bool:
-    """Is there room for the pod, or for each of its parts, on cards with so many units free?"""
+    """Is there room for the pod, or for each of its parts, on cards with these units free?"""
     wish, left = wish_of(pod), sorted(free, reverse=True)
     return wish is not None and len(left) >= len(wish.parts) and all(map(operator.ge, left, wish.parts))
 

@@ -48,7 +48,7 @@ def true_events(accounts: Mapping[str, str]) -> Rule:
 def _wrong_fields(program: str, event: Object, old: Object | None, node: str) -> Iterator[str]:
     about, before = event["involvedObject"], (old or {}).get("count", 0)
     given = {field: event.get(field) for field in ("source", "type")}
-    # A write whose answer was lost is sent again.
+    # A program sends a write again if its answer was lost.
     given["is counted"] = event.get("count") in (before + 1, before or 1)
     given |= {"namespace": event["metadata"]["namespace"], "apiVersion": about.get("apiVersion")}
     given["nodes"] = {*_NODE.findall(event.get("message", "")), node}

@@ -22,7 +22,7 @@ LAG_SECONDS: Final = 2.0
 # Programs that stood still read a whole list before they know the changes.
 STILL_SECONDS: Final = 10.0
 _HIGHEST_SCORE: Final = 10
-# Of a wish that is judged, in characters.
+# The longest text of a wish that is judged, in characters.
 _LONGEST: Final = 200
 _CARD: Final = (spec.POD_INDEX, spec.POD_ALLOCATION)
 

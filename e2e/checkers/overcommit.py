@@ -40,7 +40,7 @@ def shows_running(pod: Object) -> bool:
 def as_counted(pods: Iterable[Object], claims: Collection[str]) -> Iterator[Object]:
     """The pods as an extender that ``claims`` this counts them if it has always seen them as they are now.
 
-    A pod that has ended by its phase and still runs counts as running, and one whose annotations name no card has card -1.
+    A pod that has ended by its phase and still runs counts as running. One without a card in its annotations has card -1.
     """
     for pod in pods:
         annotations = pod["metadata"].get("annotations") or {}

@@ -10,13 +10,13 @@ from e2e import spec
 from e2e.checkers.history import Object
 from e2e.checkers.overcommit import is_over, shares_or_none
 from e2e.checkers.pod_requests import GpuContainer, gpu_containers, units_of
-from e2e.metrics import samples_in
+from e2e.metrics import series_in
 from e2e.site.node_cards import described
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCard:
-    """One card; ``name`` is how the runtime is told it."""
+    """One card; ``name`` is the one that the runtime gets."""
 
     uuid: str
     mib: int
@@ -138,9 +138,10 @@ def wrong_metrics(state: NodeState, text: str, unit_mib: int, counts: Mapping[tu
         due["gpushare_card_units", card.uuid] = card.units
     for pod in state.pods.values():
         due["gpushare_pod_booked_bytes", pod["metadata"]["uid"]] = units_of(pod) * unit_mib << 20
+    series = series_in(text)
     for (name, *labels), value in due.items():
-        found = [one.value for one in samples_in(text, name) if {*labels} <= {*one.labels.values()}]
+        found = [each for (of, pairs), each in series.items() if of == name and {*labels} <= {one for _, one in pairs}]
         if sum(found) != value:
             yield f"{name} of {labels} is {found}, should be {value}"
-    if [one.value for one in samples_in(text, "gpushare_unit_bytes")] != [unit_mib << 20]:
+    if [each for (of, _), each in series.items() if of == "gpushare_unit_bytes"] != [unit_mib << 20]:
         yield f"gpushare_unit_bytes is not {unit_mib} MiB"

@@ -1,4 +1,4 @@
-"""The answers of ``kubectl gpushare`` against the API's objects at rest: each as what it says, and as what is right. Pure."""
+"""The answers of ``kubectl gpushare`` against the API at rest: for each the part that is judged, and its right value. Pure."""
 
 from __future__ import annotations
 

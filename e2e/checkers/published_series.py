@@ -69,10 +69,10 @@ class Rest:
     mib_per_unit: int
     slots: int
     troubled: Collection[str]
-    """Nodes whose cards failed and recovered, or that were created again."""
+    """Nodes that were created again, or had cards that failed and recovered."""
 
     def is_steady(self, one: Object) -> bool:
-        """Is it a node, or a pod of one, whose cards have been as they are?"""
+        """Is it a node, or a pod on one, that had no trouble?"""
         return (one["spec"].get("nodeName") or one["metadata"]["name"]) not in self.troubled
 
     @property

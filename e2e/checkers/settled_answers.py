@@ -18,7 +18,7 @@ from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import booked_in_api, holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
-# By so much fuller a node has a better score, and not an equal one.
+# A node that is fuller by this has a better score, and not an equal one.
 _CLEARLY: Final = 0.3
 
 
@@ -124,7 +124,7 @@ class _Preempted:
         self._lower = {one["metadata"]["uid"]: one for one in lower}
 
     def wrong(self, proposed: set[str], kept: set[str], said: int) -> Iterator[str]:
-        """The faults of an answer, which says so many broken budgets."""
+        """The faults of an answer; ``said`` is its number of broken budgets."""
         ours = {one["metadata"]["uid"] for one in _pods_on(self._state, self._name) if gpu_containers(one)}
         proposed, kept = proposed & ours, kept & ours
         cheapest = min(self._sets(), key=self._cost, default=set[str]())
@@ -168,7 +168,7 @@ class _Preempted:
 
 
 def _breaking(pods: Sequence[Object], budgets: Sequence[Object]) -> set[str]:
-    """Those pods whose eviction, after the ones before, breaks a budget."""
+    """The pods that break a budget if they are evicted after those before them."""
     taken: Counter[str] = Counter()
     found = set()
     for pod in pods:

@@ -105,7 +105,7 @@ class PluginHistory:
         await eventually(self._differences, lambda found: not found, what, seconds=15)
         counts = [sum(one.health != "Healthy" for one in message.devices) for message in self._registration.lists]
         most, self._lists = self._lists, len(counts) - 1
-        assert len(counts) <= 1 + most, f"lists without a change, with so many unhealthy ids: {counts}, {what}"
+        assert len(counts) <= 1 + most, f"lists without a change, by their unhealthy ids: {counts}, {what}"
 
     async def _book(self) -> None:
         """Pods that the extender has put onto healthy cards with room."""

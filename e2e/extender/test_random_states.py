@@ -114,8 +114,7 @@ class RandomState:
             sizes, unit = [rng.choice(_SIZES[scale]) for _ in range(count)], "GiB" if scale == 1 else "MiB"
             text = json.dumps({"v": 1, "mode": "ids", "unit": unit, "boot": "b", "cards": self._cards(sizes)})
             if rng.random() < 0.25:
-                # Not valid: the node has others.
-                # MiB are told from GiB by their number.
+                # Not valid: the node has other cards. Units are MiB if a card has many of them.
                 counts = [one for one in range(1, 10) if sum(sizes) % one == 0 and sum(sizes) // one >= 2 * scale]
                 count = rng.choice((count, *counts))
                 size = sum(sizes) // count if count in counts else rng.choice(_SIZES[scale])

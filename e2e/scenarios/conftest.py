@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ import yaml
 from clusters.provider import load_nodes
 from clusters.targets import Target
 from e2e import spec
-from e2e.metrics import samples_in
+from e2e.metrics import port_in, samples_in
 from e2e.observer import Observer, OwnCluster, observing
 
 _CLUSTERS: Final = Path(__file__).parents[2] / "clusters"
@@ -32,7 +31,7 @@ class ObservedNamespace:
     async def values(self, node: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
         """One series of a node's plugin, read as Prometheus does: these labels to value."""
         log = self.observer.cluster.log("device_plugin", node)
-        port = re.findall(r"metrics at address=127\.0\.0\.1 port=(\d+)", log)[-1]
+        port = port_in(log)
         samples = samples_in((await self.observer.get(f"http://127.0.0.1:{port}/metrics")).text, name)
         return {tuple(one.labels[label] for label in labels): one.value for one in samples}
 

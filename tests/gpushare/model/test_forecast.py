@@ -74,7 +74,7 @@ def test_what_is_wasted_is_part_of_what_is_free(counts: dict[PodClass, int], car
     ],
 )
 def test_memory_is_stranded_where_cpu_ends_first(each: int, cards: int, stranded: dict[int, float]) -> None:
-    """Each pod takes a card and so much CPU."""
+    """Each pod takes a card and this CPU."""
     forecast = whole(each)
     found = {cpu: forecast.stranded([(10, 10, "T4")] * cards, cpu) for cpu in stranded}
     assert found == pytest.approx(stranded)

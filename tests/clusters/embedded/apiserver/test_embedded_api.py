@@ -21,7 +21,7 @@ PATH = CONFIG_MAPS.path("default")
 
 
 async def events_of(server: EmbeddedApi, count: int) -> list[dict[str, Any]]:
-    """The events of a watch of a second, during which so many objects are created together."""
+    """The events of a watch of a second, during which ``count`` objects are created together."""
     url = await server.start()
     params = {"watch": "1", "timeoutSeconds": "1", "resourceVersion": str(server.store.version)}
     try:
