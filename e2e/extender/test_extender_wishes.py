@@ -108,6 +108,7 @@ async def test_a_quota_of_card_memory_holds(observer: Observer) -> None:
     await observer.create({**quota, "spec": {"hard": {resource: "5"}}})
     await eventually(used, lambda units: units == "0", "the quota counts no unit")
     await observer.run(gpu_pod("first", 3, node="a1"))
+    await eventually(used, lambda units: units == "3", "the quota counts the units of the pod")
     with pytest.raises(ApiError, match="exceeded quota"):
         await observer.create(gpu_pod("second", 3, node="a1"))
     await observer.delete("first")
