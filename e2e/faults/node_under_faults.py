@@ -13,6 +13,7 @@ from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.builders import gpu_pod
+from e2e.checkers.overcommit import is_over
 from e2e.checkers.pod_requests import card_of, units_of
 from e2e.observer import Observer
 from e2e.site.node_cards import Card, amount, described
@@ -68,7 +69,7 @@ class NodeUnderFaults:
         left = sum(amount for index, amount in units.items() if index not in unhealthy)
 
         async def seen() -> tuple[set[int], int]:
-            pods = [pod for pod in await self.observer.pods() if pod["spec"].get("nodeName") == NODE]
+            pods = [pod for pod in await self.observer.pods() if pod["spec"].get("nodeName") == NODE and not is_over(pod)]
             held = sum(units_of(pod) for pod in pods if card_of(pod) in unhealthy)
             return set(await self.unhealthy()), await self.allocatable() - held
 
