@@ -24,7 +24,7 @@ _SECOND: Final = "%Y-%m-%dT%H:%M:%S"
 # How long the end of a program waits until what it has logged is written, in seconds.
 _FLUSH_SECONDS: Final = 1.0
 # How long the thread waits for more lines after the first: waking it costs more than a line does.
-_GATHER_SECONDS: Final = 0.005
+_GATHER_SECONDS: Final = 0.05
 # All that str.isprintable refuses: control characters, line separators, text direction, lone surrogates.
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 
