@@ -6,7 +6,8 @@ binding to its last. Its limits on questions to the API server are raised far be
 scheduler itself counts the units of a node, which is the least work there is. With an extender in C that agrees to
 every node it still does, and asks: more than that no extender reaches on this machine.
 
-With ``--kwok`` pods run once they are bound, and with ``--rate`` they come while the scheduler is at work.
+With ``--kwok`` pods run once they are bound, and with ``--rate`` they come while the scheduler is at work. With ``--room`` other
+pods leave three units of each card on most nodes: together enough for a pod, and on no card.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -27,10 +28,13 @@ from load.load_commands import count, exit_code, seed
 from load.load_reports import write
 from load.real_scheduler import scheduler_figures
 from load.real_scheduler.measured_control_plane import MeasuredControlPlane
-from load.real_scheduler.scheduler_figures import AGREES, CARDS, KINDS, UNITS, Turn
+from load.real_scheduler.scheduler_figures import AGREES, CARDS, KINDS, MIXES, UNITS, Turn, Workload
 from load.simulated.on_control_plane import bring_up
-from load.simulated.simulated_world import Node, World
+from load.simulated.simulated_world import Node, Pod, World
 
+_ALL: Final = 100
+# The units that other pods leave on a card.
+_LEFT: Final = 3
 _EPILOG: Final = """Exit codes: 0 measured; 1 something could not be measured; 2 wrong flags; 99 with --check, if gpushare reaches
 less than 65 % of what the scheduler does alone, less than 80 % of what an extender that agrees reaches, or needs more than 1.25
 times the least number of nodes. All is on loopback, and nothing is left behind but the output."""
@@ -45,13 +49,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(flags: argparse.Namespace) -> int:
     turns = asyncio.run(_measure(flags))
     share = scheduler_figures.share(turns)
-    setting = f"{flags.pods} pods on {flags.nodes} nodes{' of kwok' if flags.kwok else ''}"
+    work = _work(flags)
+    setting = f"{flags.pods} {flags.mix} pods on {flags.nodes} nodes{' of kwok' if flags.kwok else ''}"
     setting += f", {flags.rate} a second" if flags.rate else ""
-    print(scheduler_figures.text(turns, setting, flags.pods))
+    setting += f", {flags.room} % of which have room" if flags.room < _ALL else ""
+    print(scheduler_figures.text(turns, setting, work))
     if flags.output:
         order = {"nodes": flags.nodes, "pods": flags.pods, "rate": flags.rate, "kwok": flags.kwok}
+        order |= {"mix": flags.mix, "room": flags.room, "percentage": flags.percentage}
         write(flags.output, {**order, "share": share, "turns": [asdict(turn) for turn in turns]})
-    missed = scheduler_figures.missed(turns, flags.pods) if flags.check else []
+    missed = scheduler_figures.missed(turns, work.least_nodes) if flags.check else []
     print("".join(f"missed: {one}\n" for one in missed), end="")
     return 99 if missed else 0
 
@@ -63,8 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--pods", type=_several, default=2000, help="pods of each turn (default: %(default)s)")
     add("--turns", type=count, default=3, help="turns of each kind, in turn (default: %(default)s)")
     add("--rate", type=seed, default=0, help="pods a second that come (default: 0, all are there before)")
+    add("--mix", choices=MIXES, default="small", help=f"units of the pods, in turn: {MIXES} (default: %(default)s)")
+    add("--room", type=count, default=_ALL, help="percentage of nodes with room for a pod (default: all)")
     add("--kinds", nargs="+", choices=KINDS, default=KINDS, metavar="KIND", help=f"of {KINDS} (default: all)")
-    add("--percentage", type=seed, default=10, help="percentageOfNodesToScore with gpushare (default: %(default)s)")
+    add("--percentage", type=seed, default=20, help="percentageOfNodesToScore with gpushare (default: %(default)s)")
     add("--kwok", action="store_true", help="kwok plays the kubelets: pods that are bound run (built by Go, once)")
     add("--output", "-o", type=Path, help="file for all figures as JSON")
     add("--check", action="store_true", help="exit with 99 when less is reached than is promised")
@@ -80,15 +89,28 @@ def _several(text: str) -> int:
 
 
 async def _measure(flags: argparse.Namespace) -> list[Turn]:
-    # Eight cards of sixteen units, as the original's plugin publishes them.
-    world = World(tuple(Node(f"node-{number:05}", CARDS, UNITS) for number in range(flags.nodes)), ())
+    # As the original's plugin publishes them.
+    nodes = tuple(Node(f"node-{number:05}", CARDS, UNITS) for number in range(flags.nodes))
+    world = World(nodes, tuple(_booked(nodes, flags.room)))
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
         progress = stack.enter_context(Progress("real-scheduler", "starting a control plane", sys.stderr))
         site = await bring_up(world, folder, stack, progress, with_kwok=flags.kwok)
-        stage = MeasuredControlPlane(site, Bed.of(folder, stack), progress, flags.pods, flags.rate, flags.percentage)
+        stage = MeasuredControlPlane(site, Bed.of(folder, stack), progress, _work(flags), flags.percentage)
         kinds = [kind for kind in KINDS if kind in flags.kinds and (kind != AGREES or c_compiler() is not None)]
         return [await stage.turn(kind) for _ in range(flags.turns) for kind in kinds]
+
+
+def _work(flags: argparse.Namespace) -> Workload:
+    return Workload(flags.pods, flags.rate, flags.mix)
+
+
+def _booked(nodes: Sequence[Node], room: int) -> Iterator[Pod]:
+    """Pods that leave three units of each card on all nodes but this percentage, which are spread evenly."""
+    for number, node in enumerate(nodes):
+        if (number + 1) * room // _ALL == number * room // _ALL:
+            for card in range(node.cards):
+                yield Pod(f"booked-{number}-{card}", UNITS - _LEFT, node.name, card, UNITS)
 
 
 if __name__ == "__main__":

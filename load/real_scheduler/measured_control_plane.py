@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from load.bench.bench_servers import Bed, Server, start_extender, start_in_c
 from load.load_commands import CannotMeasureError
 from load.questions import PREFIX
 from load.readings import cpu_seconds
-from load.real_scheduler.scheduler_figures import AGREES, WITH, WITHOUT, Spent, Turn, spent, units_of
+from load.real_scheduler.scheduler_figures import AGREES, WITH, WITHOUT, Spent, Turn, Workload, spent
 from load.simulated.on_control_plane import AT_ONCE, KwokCluster
 from load.simulated.simulated_objects import pod_document
 from load.simulated.simulated_world import NAMESPACE, Pod
@@ -37,6 +37,13 @@ _AGREES: Final = Path(__file__).parent / "agrees.c"
 _QUESTIONS_A_SECOND: Final = 10_000
 # The counters for each pod that is bound.
 _SCHEDULED, _BOUND = "scheduler: attempt scheduled", "gpushare bind"
+
+
+_PREFIX: Final = "pod-"
+
+
+def _name(number: int) -> str:
+    return f"{_PREFIX}{number:05}"
 
 
 def scheduler_configuration(kind: str, extender: Server | None, percentage: int) -> dict[str, Any]:
@@ -55,22 +62,24 @@ def scheduler_configuration(kind: str, extender: Server | None, percentage: int)
     return shipped | {"extenders": [{**entry, "urlPrefix": extender.url + PREFIX}]}
 
 
-def _pod(number: int) -> dict[str, Any]:
-    """A pod that waits."""
-    return pod_document(Pod(f"pod-{number:05}", units_of(number)))
+@dataclass(slots=True)
+class _Seen:
+    """Pods of a turn: when each was created and bound, the places (node and card) that got one, and use before the first."""
+
+    created: dict[str, float] = field(default_factory=dict)
+    bound: dict[str, float] = field(default_factory=dict)
+    places: set[tuple[str, str]] = field(default_factory=set)
+    cpu_before: dict[str, float] = field(default_factory=dict)
 
 
 class MeasuredControlPlane:
-    """A control plane with its nodes, and the folder and environment of the extenders beside it.
+    """A control plane with its nodes, and the folder and environment of the extenders beside it."""
 
-    ``rate`` is how many of the pods come a second while the scheduler is at work; 0: all are there before it is.
-    """
-
-    def __init__(self, site: KwokCluster, bed: Bed, progress: Progress, pods: int, rate: int, percentage: int) -> None:
+    def __init__(self, site: KwokCluster, bed: Bed, progress: Progress, work: Workload, percentage: int) -> None:
         self._plane, self._api, self._kwok = site
         self._bed = bed
         self._progress = progress
-        self._pods, self._rate, self._percentage = pods, rate, percentage
+        self._work, self._percentage = work, percentage
 
     async def _start_extender(self, kind: str, stack: AsyncExitStack) -> Server | None:
         bed = replace(self._bed, stack=stack)
@@ -87,79 +96,72 @@ class MeasuredControlPlane:
             turn = await self._scheduled(kind, extender)
             stack.push_async_callback(self._plane.stop_scheduler)
         self._progress.text = "removing them"
-        await self._api.request("DELETE", PODS.path(NAMESPACE), body={"gracePeriodSeconds": 0})
-        # Pods that run are gone when kwok says so.
-        one = {"limit": "1"}
-        await eventually(
-            lambda: self._api.request("GET", PODS.path(NAMESPACE), params=one),
-            lambda found: not found["items"],
-            "all pods are gone",
-            seconds=_LONGEST,
-        )
+        await for_each(self._remove, range(self._work.pods), AT_ONCE)
+        await eventually(self._left, lambda count: not count, "all pods are gone", seconds=_LONGEST)
         return turn
+
+    async def _remove(self, number: int) -> None:
+        await self._api.delete(PODS, _name(number), NAMESPACE, grace_seconds=0)
+
+    async def _left(self) -> int:
+        """How many pods are still there: those that run are gone when kwok reports it."""
+        there = {pod["metadata"]["name"] for pod in await self._api.list(PODS, NAMESPACE)}
+        return len(there.intersection(map(_name, range(self._work.pods))))
+
+    def _pod(self, number: int) -> dict[str, Any]:
+        """A pod that waits."""
+        return pod_document(Pod(_name(number), self._work.units_of(number)))
 
     async def _scheduled(self, kind: str, extender: Server | None) -> Turn:
         """All pods are bound by kube-scheduler; those that are there first, or those that come."""
-        created: dict[str, float] = {}
-        bound: dict[str, float] = {}
-        places = set[tuple[str, str]]()
-        if not self._rate:
-            self._progress.text = f"creating {self._pods} pods"
-            await for_each(self._api.create, map(_pod, range(self._pods)), AT_ONCE)
-        self._progress.text = f"binding {self._pods} pods, {kind}"
+        seen, pods = _Seen(), self._work.pods
+        if not self._work.rate:
+            self._progress.text = f"creating {pods} pods"
+            await for_each(self._api.create, map(self._pod, range(pods)), AT_ONCE)
+        self._progress.text = f"binding {pods} pods, {kind}"
         try:
             async with asyncio.timeout(_LONGEST), asyncio.TaskGroup() as group:
-                before = await self._follow(kind, extender, created, bound, places, group)
+                await self._follow(kind, extender, seen, group)
         except ExceptionGroup as failed:
             # A pod that could not be created is not waited for.
             raise failed.exceptions[0] from None
         except TimeoutError:
-            raise CannotMeasureError(f"{len(bound)} of {self._pods} pods were bound in {_LONGEST:.0f} s") from None
+            raise CannotMeasureError(f"{len(seen.bound)} of {pods} pods were bound in {_LONGEST:.0f} s") from None
         self._progress.detail = ""
-        seconds = max(bound.values()) - min(bound.values())
-        took = {name: so_far - before.get(name, 0.0) for name, so_far in self._cpu(extender).items()}
-        waited = sorted(bound[name] - began for name, began in created.items())
-        nodes, cards = len({node for node, _ in places}), sum(bool(card) for _, card in places)
+        seconds = max(seen.bound.values()) - min(seen.bound.values())
+        took = {name: so_far - seen.cpu_before.get(name, 0.0) for name, so_far in self._cpu(extender).items()}
+        waited = sorted(seen.bound[name] - began for name, began in seen.created.items())
+        nodes, cards = len({node for node, _ in seen.places}), sum(bool(card) for _, card in seen.places)
         spent_by = await self._spent(extender)
-        return Turn(kind, (self._pods - 1) / seconds, took, waited, spent_by, nodes, cards)
+        return Turn(kind, (pods - 1) / seconds, took, waited, spent_by, nodes, cards)
 
-    async def _follow(
-        self,
-        kind: str,
-        extender: Server | None,
-        created: dict[str, float],
-        bound: dict[str, float],
-        places: set[tuple[str, str]],
-        group: asyncio.TaskGroup,
-    ) -> dict[str, float]:
-        """Until all pods are bound, to ``places`` of node and card; what each program had taken when the first was."""
-        before: dict[str, float] = {}
+    async def _follow(self, kind: str, extender: Server | None, seen: _Seen, group: asyncio.TaskGroup) -> None:
+        """Until all pods are bound."""
         async for what, item in self._api.watch(PODS, NAMESPACE):
+            name = item["metadata"]["name"] if item else ""
             if what == "SYNCED":
                 await self._plane.start_scheduler(scheduler_configuration(kind, extender, self._percentage))
-                if self._rate:
-                    group.create_task(self._arrive(created))
-            elif what == "MODIFIED" and item["spec"].get("nodeName"):
-                before = before or self._cpu(extender)
-                bound.setdefault(item["metadata"]["name"], time.monotonic())
+                if self._work.rate:
+                    group.create_task(self._arrive(seen.created))
+            elif what == "MODIFIED" and item["spec"].get("nodeName") and name.startswith(_PREFIX):
+                seen.cpu_before = seen.cpu_before or self._cpu(extender)
+                seen.bound.setdefault(name, time.monotonic())
                 card = (item["metadata"].get("annotations") or {}).get(wire.ANNOTATION_INDEX, "")
-                places.add((item["spec"]["nodeName"], card))
-                self._progress.detail = f"{len(bound)}"
-            if len(bound) == self._pods:
+                seen.places.add((item["spec"]["nodeName"], card))
+                self._progress.detail = f"{len(seen.bound)}"
+            if len(seen.bound) == self._work.pods:
                 break
-        return before
 
     async def _arrive(self, created: dict[str, float]) -> None:
         """Pods come at the rate, whatever becomes of those before."""
         begun = time.monotonic()
 
         async def create(number: int) -> None:
-            await asyncio.sleep(max(begun + number / self._rate - time.monotonic(), 0))
-            one = _pod(number)
-            created[one["metadata"]["name"]] = time.monotonic()
-            await self._api.create(one)
+            await asyncio.sleep(max(begun + number / self._work.rate - time.monotonic(), 0))
+            created[_name(number)] = time.monotonic()
+            await self._api.create(self._pod(number))
 
-        await for_each(create, range(self._pods), AT_ONCE)
+        await for_each(create, range(self._work.pods), AT_ONCE)
 
     async def _spent(self, extender: Server | None) -> dict[str, Spent]:
         """As soon as all binds are counted: the watch shows the last one before the schedulers have their answers."""
@@ -172,7 +174,7 @@ class MeasuredControlPlane:
         counted = [_SCHEDULED] if ours is None else [_SCHEDULED, _BOUND]
         return await eventually(
             look,
-            lambda found: all(name in found and found[name].count >= self._pods for name in counted),
+            lambda found: all(name in found and found[name].count >= self._work.pods for name in counted),
             "all binds are counted",
         )
 

@@ -26,6 +26,8 @@ AGREES: Final = "with one that agrees"
 KINDS: Final = (WITHOUT, AGREES, WITH, PRIORITIZED)
 # Those of each node, as the original's plugin publishes them.
 CARDS, UNITS = 8, 16
+# The units of pods, in turn, by the name of the mix.
+MIXES: Final = {"small": (1, 2, 3, 4), "mixed": (1, 2, 4, 8, 12, 16), "whole": (UNITS,)}
 _MS: Final = 1000
 # A use below this on average is not shown, in seconds.
 _SHOWN: Final = 2e-5
@@ -37,6 +39,7 @@ _HISTOGRAMS: Final = {
     "gpushare_extender_request_duration_seconds": ("verb", "gpushare"),
 }
 _BUCKET: Final = "_bucket"
+UNSCHEDULABLE: Final = "scheduler: attempt unschedulable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +99,34 @@ class Turn:
     cards: int = 0
     """The number of nodes, and of cards, that got a pod; no card without an extender."""
 
-
-def units_of(number: int) -> int:
-    """The units of a pod: one of four sizes, in turn."""
-    return 1 + number % 4
-
-
-def least_nodes(pods: int) -> int:
-    """The number of nodes that hold all units of the pods."""
-    return math.ceil(sum(map(units_of, range(pods))) / (CARDS * UNITS))
+    @property
+    def refused(self) -> int:
+        """The number of attempts in which the scheduler found no node for a pod."""
+        return self.spent[UNSCHEDULABLE].count if UNSCHEDULABLE in self.spent else 0
 
 
-def missed(turns: Sequence[Turn], pods: int) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The pods of a turn, of the sizes of a mix. ``rate`` of them come a second while the scheduler is at work; 0: all before."""
+
+    pods: int
+    rate: int = 0
+    mix: str = "small"
+
+    def units_of(self, number: int) -> int:
+        """The units of one pod."""
+        sizes = MIXES[self.mix]
+        return sizes[number % len(sizes)]
+
+    @property
+    def least_nodes(self) -> int:
+        """The number of nodes that hold all units of the pods."""
+        return math.ceil(sum(map(self.units_of, range(self.pods))) / (CARDS * UNITS))
+
+
+def missed(turns: Sequence[Turn], least_nodes: int) -> list[str]:
     """The promises that are not kept."""
-    nodes = statistics.median(turn.nodes for turn in turns if turn.kind == WITH) / least_nodes(pods)
+    nodes = statistics.median(turn.nodes for turn in turns if turn.kind == WITH) / least_nodes
     found = [] if share(turns) >= SHARE else [f"{share(turns):.0%} of what kube-scheduler binds alone, not {SHARE:.0%}"]
     if _has(turns, AGREES) and (part := rate(turns, WITH) / rate(turns, AGREES)) < SHARE_OF_AGREEING:
         found.append(f"{part:.0%} of what an extender that agrees reaches, not {SHARE_OF_AGREEING:.0%}")
@@ -130,12 +147,12 @@ def share(turns: Sequence[Turn]) -> float:
     return rate(turns, WITH) / rate(turns, WITHOUT)
 
 
-def text(turns: Sequence[Turn], setting: str, pods: int) -> str:
+def text(turns: Sequence[Turn], setting: str, work: Workload) -> str:
     """The printed text: the share first, then each turn with the processor time of a pod by program."""
     lines = [
         f"{setting}: gpushare reaches {share(turns):.0%} of what kube-scheduler binds alone (promised: {SHARE:.0%})",
         *_ceiling(turns),
-        f"{pods} pods need {least_nodes(pods)} nodes at least",
+        f"{work.pods} pods need {work.least_nodes} nodes at least",
     ]
     programs = list(dict.fromkeys(name for turn in turns for name in turn.cpu_seconds))
     rows = [
@@ -144,11 +161,15 @@ def text(turns: Sequence[Turn], setting: str, pods: int) -> str:
             number(turn.pods_per_second, 1),
             f"{turn.nodes}",
             f"{turn.cards or '-'}",
-            *(number(_MS * turn.cpu_seconds[name] / pods, 2) if name in turn.cpu_seconds else "-" for name in programs),
+            f"{turn.refused}",
+            *(
+                number(_MS * turn.cpu_seconds[name] / work.pods, 2) if name in turn.cpu_seconds else "-"
+                for name in programs
+            ),
         )
         for turn in turns
     ]
-    lines += ["processor ms a pod, by program", *table(("", "pods/s", "nodes", "cards", *programs), rows)]
+    lines += ["processor ms a pod, by program", *table(("", "pods/s", "nodes", "cards", "no room", *programs), rows)]
     for kind in KINDS:
         lines += _details([turn for turn in turns if turn.kind == kind])
     return "\n".join(lines)

@@ -15,7 +15,18 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
 from clusters.controlplane.binaries import KWOK, cached, kwok, locate, minors
 from clusters.provider import ClusterError
-from load.real_scheduler.scheduler_figures import AGREES, PRIORITIZED, WITH, WITHOUT, Spent, Turn, share, spent, text
+from load.real_scheduler.scheduler_figures import (
+    AGREES,
+    PRIORITIZED,
+    WITH,
+    WITHOUT,
+    Spent,
+    Turn,
+    Workload,
+    share,
+    spent,
+    text,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -73,10 +84,10 @@ def test_the_share_is_of_medians_beside_the_best_possible() -> None:
     """One slow turn of three does not decide; what an extender that only agrees reaches is printed, or that it was left out."""
     turns = [Turn(WITHOUT, rate, {}) for rate in (10.0, 100.0, 110.0)] + [Turn(WITH, 50.0, {})]
     assert share(turns) == 0.5
-    said = text(turns, "5 pods on 2 nodes", 5)
+    said = text(turns, "5 pods on 2 nodes", Workload(5))
     assert said.startswith("5 pods on 2 nodes: gpushare reaches 50% of")
     assert "left out: no cc" in said
-    said = text([*turns, Turn(AGREES, 70.0, {})], "5 pods on 2 nodes", 5)
+    said = text([*turns, Turn(AGREES, 70.0, {})], "5 pods on 2 nodes", Workload(5))
     assert "binding to the scheduler, reaches 70%" in said
 
 
