@@ -69,7 +69,9 @@ class NodeUnderFaults:
         left = sum(amount for index, amount in units.items() if index not in unhealthy)
 
         async def seen() -> tuple[set[int], int]:
-            pods = [pod for pod in await self.observer.pods() if pod["spec"].get("nodeName") == NODE and not is_over(pod)]
+            pods = [
+                pod for pod in await self.observer.pods() if pod["spec"].get("nodeName") == NODE and not is_over(pod)
+            ]
             held = sum(units_of(pod) for pod in pods if card_of(pod) in unhealthy)
             return set(await self.unhealthy()), await self.allocatable() - held
 

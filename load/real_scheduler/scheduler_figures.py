@@ -182,7 +182,7 @@ def _ceiling(turns: Sequence[Turn]) -> Iterator[str]:
         part = rate(turns, AGREES) / rate(turns, WITHOUT)
         yield f"an extender in C that only agrees, and leaves binding to the scheduler, reaches {part:.0%}"
     else:
-        yield "what an extender that only agrees reaches was left out: no cc, gcc or clang here"
+        yield "what an extender that only agrees reaches was left out: by --kinds, or as there is no cc, gcc or clang here"
 
 
 def _details(turns: Sequence[Turn]) -> Iterator[str]:

@@ -86,7 +86,7 @@ def test_the_share_is_of_medians_beside_the_best_possible() -> None:
     assert share(turns) == 0.5
     said = text(turns, "5 pods on 2 nodes", Workload(5))
     assert said.startswith("5 pods on 2 nodes: gpushare reaches 50% of")
-    assert "left out: no cc" in said
+    assert "there is no cc" in said
     said = text([*turns, Turn(AGREES, 70.0, {})], "5 pods on 2 nodes", Workload(5))
     assert "binding to the scheduler, reaches 70%" in said
 
