@@ -8,6 +8,9 @@
       - {model: gtx1080ti, numa: 1}
       - {model: a100-sxm4-80gb, count: 4, below_root: 2}    # neighbours below one PCIe root; 1 by default
       - {model: l4, refuses: {NOT_SUPPORTED: [nvmlDeviceGetMinorNumber]}}    # what the card does not answer, and how
+    limits: misc                    # what enforces limits of memory under driver 615: dmem (default), misc, none
+    keeps_dead_limits: true         # a limit outlives its cgroup, and the next one at that inode has it (seen with misc)
+    context_mib: 518                # what a CUDA context takes of its card; 0 by default
 
 A box that ``fake-nvml record`` wrote has cards with the key ``recorded`` instead, and stands for its own driver only.
 """
@@ -27,6 +30,7 @@ from fake_nvml.core.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
 from fake_nvml.core.box_cards import RECORDED, BoxCard
 from fake_nvml.core.card_changes import made_serial, made_uuid
 from fake_nvml.core.drivers import complete, cuda_version
+from fake_nvml.core.limits import BACKENDS, LimitOptions
 from fake_nvml.core.recorded import recorded_card, refused_of_system, unknown_calls
 from fake_nvml.core.returns import CODES
 from fake_nvml.fake_nvml_errors import CatalogueError
@@ -37,7 +41,7 @@ MAX_CARDS = 64
 _SEED = "node"
 _KEYS_OF_CARDS = ("model", "count", "numa", "below_root", "refuses")
 # The last two are written by record. Of ``system`` only the calls that the driver refused are read.
-_KEYS = {"driver", "cards", "simulated", "system"}
+_KEYS = {"driver", "cards", "limits", "keeps_dead_limits", "context_mib", "simulated", "system"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Box:
     cards: tuple[BoxCard, ...]
     refused: Mapping[str, int] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
+    limits: LimitOptions = field(default_factory=LimitOptions)
 
     @classmethod
     def load(cls, name_or_path: str, *, seed: str | None, driver: str | None = None) -> Self:
@@ -81,7 +86,8 @@ class Box:
         if len(found) > MAX_CARDS:
             raise CatalogueError(f"{len(found)} cards in one box; NVML machines end at {MAX_CARDS}")
         _check_driver(found, version, own)
-        return cls(version, found, refused_of_system(content.get("system") or {}), _dropped(entries))
+        refused = refused_of_system(content.get("system") or {})
+        return cls(version, found, refused, _dropped(entries), _limits(content))
 
 
 def box_names() -> list[str]:
@@ -105,8 +111,18 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CatalogueError(f"cannot be read as YAML: {error}") from error
     if not isinstance(content, dict) or not content.keys() <= _KEYS:
-        raise CatalogueError("a box has the keys driver and cards, and no others")
+        raise CatalogueError("a box has the keys driver and cards, and perhaps limits, keeps_dead_limits, context_mib")
     return content
+
+
+def _limits(content: Mapping[str, Any]) -> LimitOptions:
+    backend, keeps = content.get("limits", "dmem"), content.get("keeps_dead_limits", False)
+    context = content.get("context_mib", 0)
+    if backend not in BACKENDS or not isinstance(keeps, bool) or type(context) is not int or not 0 <= context < 2**20:
+        raise CatalogueError(
+            f"limits is one of {', '.join(BACKENDS)}, keeps_dead_limits is true or false, context_mib is MiB from 0 on"
+        )
+    return LimitOptions(backend, keeps, context)
 
 
 def _cards(entries: list[Any], seed: str | None) -> Iterator[BoxCard]:

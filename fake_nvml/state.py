@@ -12,6 +12,8 @@ StateError, and change nothing, for a card that is not there.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -24,7 +26,16 @@ from fake_nvml.core.call_faults import CallFault
 from fake_nvml.core.card_state import CardState, card_states
 from fake_nvml.core.fill import MIB, fill
 from fake_nvml.core.layout import COMPUTE, FREE, HEALTHY, LOST, UNKNOWN32, UNKNOWN64, Process, StateFile, as_text, blank
-from fake_nvml.core.records import device_files, find_process, free_bytes, free_row, other_bytes, set_missing, slot_of
+from fake_nvml.core.limits import (
+    LimitOptions,
+    MemoryLimit,
+    drop_limits,
+    free_below_limit,
+    memory_limits,
+    set_limit,
+    set_options,
+)
+from fake_nvml.core.records import device_files, find_process, free_row, other_bytes, set_missing, slot_of
 from fake_nvml.core.returns import Code
 from fake_nvml.core.values import PENDING, parse_value
 from fake_nvml.fake_nvml_errors import CardFullError, StateError
@@ -52,18 +63,23 @@ class State:
         Raises StateError if ``path`` cannot be written or holds something else.
         """
         content = blank()
-        fill(content, box.driver, box.cards, box.refused)
+        cls._fill(content, box)
         sysfs.prepare(sysfs.folder_of(path))
         written = create_file(path, content)
         state = cls.open(path)
         try:
             with state._changing_cards(restarted=True) as existing:  # noqa: SLF001  # one of this class
                 if not written:
-                    fill(existing, box.driver, box.cards, box.refused)
+                    cls._fill(existing, box)
         except BaseException:
             state.close()
             raise
         return state
+
+    @staticmethod
+    def _fill(content: StateFile, box: Box) -> None:
+        fill(content, box.driver, box.cards, box.refused)
+        set_options(content, box.limits)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -106,19 +122,21 @@ class State:
         """All cards in NVML's order, lost ones too."""
         return card_states(self.read())
 
-    def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
+    def add_process(self, uuid: str, pid: int, mib: int, name: str, *, cgroup: Path | None = None) -> None:
         """A process uses ``mib`` on a card from now on; one of that pid on that card is replaced.
 
-        Raises CardFullError if the card has less free, StateError for a pid that can be none.
+        It obeys the limit of ``cgroup``, the directory of its cgroup. Raises CardFullError if the card, or that limit, has
+        less free, StateError for a pid that can be none and for a directory that cannot be opened.
         """
         if not 0 < pid < 2**31 or mib < 0:
             raise StateError(f"process {pid} with {mib} MiB: a pid is from 1 on, memory from 0 on")
         label = name.encode(errors="replace")[:_NAME_BYTES]
+        chain = [0] if cgroup is None else _chain(cgroup)
         with self.mapped.writing() as content:
             slot = slot_of(content, uuid)
             row = find_process(content, slot, pid)
             old = row.memory if row is not None and row.memory != UNKNOWN64 else 0
-            free = free_bytes(content, slot) + old
+            free = free_below_limit(content, slot, chain) + old
             if mib * MIB > free:
                 raise CardFullError(f"card {uuid} has {free // MIB} MiB free; process {pid} asks for {mib} MiB")
             if row is None:
@@ -126,7 +144,7 @@ class State:
             row.kind = FREE
             row.card, row.pid, row.held, row.memory = slot, pid, 0, mib * MIB
             row.gpu_instance = row.compute_instance = UNKNOWN32
-            row.name = label
+            row.name, row.cgroup, row.managed = label, chain[0], 0
             row.kind = COMPUTE
 
     def remove_process(self, uuid: str, pid: int) -> bool:
@@ -255,3 +273,50 @@ class State:
         """No call is slow or fails any more; answers how many faults there were."""
         with self.mapped.writing() as content:
             return call_faults.clear_faults(content)
+
+    def set_limit_options(self, options: LimitOptions) -> None:
+        """The node limits memory so from now on; limits that are there stay."""
+        with self.mapped.writing() as content:
+            set_options(content, options)
+
+    def set_limit(self, uuid: str, cgroup: Path, soft: int, hard: int | None) -> None:
+        """Limit what the processes of a cgroup, by its directory, hold of a card: in bytes, ``hard`` None for no limit.
+
+        Raises StateError as a driver refuses it, and for a directory that cannot be opened.
+        """
+        inode, path = _chain(cgroup)[0], os.fsencode(cgroup.resolve())
+        with self.mapped.writing() as content:
+            set_limit(content, slot_of(content, uuid), inode, path, soft, hard)
+
+    def limits(self) -> list[MemoryLimit]:
+        """All limits of memory, by card."""
+        return memory_limits(self.read())
+
+    def clear_limits(self, *, dead: bool = False) -> int:
+        """No limit is left, as after the driver was loaded again; with ``dead``, none of a directory that is gone,
+        if this node does not keep them.
+
+        Answers how many there were.
+        """
+        with self.mapped.writing() as content:
+            keeps = content.header.dead_limits
+            gone = [] if keeps else [one.cgroup for one in memory_limits(content) if one.path and _is_gone(one)]
+            return drop_limits(content, gone if dead else None)
+
+
+def _chain(directory: Path) -> list[int]:
+    """The inodes of a directory and of those above it in its file system. Raises StateError if it is none."""
+    try:
+        found = [part.stat() for part in (directory.resolve(strict=True), *directory.resolve().parents)]
+        if not directory.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    except OSError as error:
+        raise StateError(f"{directory} is no directory of a cgroup: {error.strerror}") from error
+    return [status.st_ino for status in found if status.st_dev == found[0].st_dev]
+
+
+def _is_gone(limit: MemoryLimit) -> bool:
+    try:
+        return Path(limit.path).stat().st_ino != limit.cgroup
+    except OSError:
+        return True

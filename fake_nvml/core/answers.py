@@ -146,6 +146,8 @@ def function_of(key: str) -> str:
     return key.partition(" ")[0]
 
 
+GET_LIMITS: Final = "nvmlDeviceGetMemoryLimits_v1"
+SET_LIMITS: Final = "nvmlDeviceSetMemoryLimits_v1"
 # All functions that the library answers; those that no card refuses have no key.
 FUNCTIONS: Final = frozenset(
     {
@@ -153,6 +155,7 @@ FUNCTIONS: Final = frozenset(
         *("nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags", "nvmlShutdown", "nvmlErrorString"),
         *("nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetCount_v2"),
         *("nvmlEventSetFree", "nvmlEventSetWait", "nvmlEventSetWait_v2"),
+        *(GET_LIMITS, SET_LIMITS),
     }
 )
 

@@ -15,7 +15,7 @@ from fake_nvml.eras import ERAS, VERSION_BEFORE_INIT_SINCE, symbols
 MARKER: Final = "fakenvml_version"
 MARKER_TEXT: Final = f"simulated cards, state file version {layout.VERSION}"
 
-_RECORDS = (layout.Header, layout.Card, layout.Process, layout.Event, layout.Fault, layout.StateFile)
+_RECORDS = (layout.Header, layout.Card, layout.Process, layout.Event, layout.Fault, layout.Limit, layout.StateFile)
 _TYPES = {
     ctypes.c_uint16: "uint16_t",
     ctypes.c_uint32: "uint32_t",

@@ -6,10 +6,10 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from fake_nvml.core.answers import FUNCTIONS
+from fake_nvml.core.answers import FUNCTIONS, SET_LIMITS, unversioned
 from fake_nvml.core.layout import FAULTS, FOR_EVER, UNKNOWN32, Fault, StateFile, as_text
 from fake_nvml.core.records import slot_of
-from fake_nvml.core.returns import CODES, Code
+from fake_nvml.core.returns import CODES, DOES_NOTHING
 from fake_nvml.fake_nvml_errors import StateError
 
 # The function that names the fault never has one.
@@ -22,7 +22,10 @@ _MOST_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class CallFault:
-    """One fault in force. ``card`` None: any; ``code`` 0: the call goes on after the delay; ``count`` None: for ever."""
+    """One fault in force. ``card`` None: any; ``count`` None: for ever.
+
+    ``code`` 0: the call goes on after the delay; DOES_NOTHING: it is a success that keeps nothing.
+    """
 
     function: str
     card: str | None
@@ -32,14 +35,13 @@ class CallFault:
 
 
 def parse_code(text: str) -> int:
-    """A return code by number or name. Raises StateError with the names."""
+    """A return code by number or name, DOES_NOTHING for SUCCESS. Raises StateError with the names."""
     if text.isascii() and text.isdigit() and 0 < int(text) < 2**31:
         return int(text)
     name = text.upper().replace("-", "_").removeprefix("NVML_").removeprefix("ERROR_")
-    code = CODES.get(name, Code.SUCCESS)
-    if code == Code.SUCCESS:
+    if name not in CODES:
         raise StateError(f"no return code {text!r}; a number from 1 on, or one of {', '.join([*CODES][1:])}")
-    return code
+    return CODES[name] or DOES_NOTHING
 
 
 def add_fault(content: StateFile, fault: CallFault) -> None:
@@ -56,6 +58,8 @@ def add_fault(content: StateFile, fault: CallFault) -> None:
         raise StateError(f"return codes are numbers from 1 on, not {fault.code}")
     if fault.code == 0 and fault.seconds == 0:
         raise StateError("a fault needs a return code or a delay")
+    if fault.code == DOES_NOTHING and fault.function not in (SET_LIMITS, unversioned(SET_LIMITS)):
+        raise StateError(f"SUCCESS without a change is a fault of {SET_LIMITS} alone, not of {fault.function}")
     slot = UNKNOWN32 if fault.card is None else slot_of(content, fault.card)
     row = _row_for(content, fault.function.encode(), slot)
     row.used = 0

@@ -82,7 +82,7 @@ def swap_card(content: StateFile, slot: int, new: bytes) -> None:
 
 def reboot(content: StateFile, *, still_lost: bool) -> None:
     """The state after a node's reboot: the cards, without processes, errors and faults; lost ones only if ``still_lost``."""
-    for table in (content.processes, content.faults):
+    for table in (content.processes, content.faults, content.limits):
         ctypes.memset(ctypes.addressof(table), 0, ctypes.sizeof(table))
     content.header.process_rows = 0
     content.header.init_return = content.header.missing_files = 0
@@ -122,3 +122,6 @@ def _vacate(content: StateFile, slot: int) -> None:
     for fault in content.faults:
         if fault.card == slot:
             fault.used = 0
+    for limit in content.limits:
+        if limit.card == slot:
+            limit.used = 0

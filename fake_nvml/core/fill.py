@@ -26,11 +26,11 @@ _ECC = "nvmlDeviceGetTotalEccErrors"
 
 
 def fill(content: StateFile, driver: str, cards: Sequence[BoxCard], refused: Mapping[str, int]) -> None:
-    """Make ``content`` show these cards, idle: no processes, no faults. Events go on from the last number.
+    """Make ``content`` show these cards, idle: no processes, no faults, no limits. Events go on from the last number.
 
     ``refused`` are the codes of the calls that the whole node does not answer.
     """
-    for table in (content.cards, content.processes, content.events, content.faults):
+    for table in (content.cards, content.processes, content.events, content.faults, content.limits):
         ctypes.memset(ctypes.addressof(table), 0, ctypes.sizeof(table))
     header = content.header
     header.generation += 1

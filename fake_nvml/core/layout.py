@@ -1,8 +1,9 @@
 """The state file byte by byte: the single source of offsets, for Python here and for a library in C.
 
 All numbers are little-endian and naturally aligned, each record has a fixed size with room to grow (zeros), texts are
-NUL-terminated UTF-8. Sizes, in bytes: header 512, then 64 cards of 1024, 1024 processes of 128, 256 events of 64 and
-64 faults of 128. The tables' offsets follow from that and are asserted below; a change of any of them is a new VERSION.
+NUL-terminated UTF-8. Sizes, in bytes: header 512, then 64 cards of 1024, 1024 processes of 128, 256 events of 64,
+64 faults of 128 and 256 limits of 512. The tables' offsets follow from that and are asserted below; a change of any of
+them is a new VERSION.
 
 Consistency: ``sequence`` is a seqlock. A writer holds ``flock`` (exclusive) on the file, makes ``sequence`` odd,
 writes, makes it even. A reader copies what it needs between two equal even values. If a writer died in between,
@@ -37,6 +38,13 @@ The first row that applies, and no other, is done: the call waits ``delay`` micr
 of ours" and before the card is asked, so the fault of a lost card comes before GPU_IS_LOST. nvmlInit meets its rows before
 ``init_return``. ``count`` UNKNOWN32 is for ever; any other number goes down by one with each call, in whichever process, and
 at 0 ``used`` becomes 0. Counting needs a mapping that may be written: in one that may only be read a row applies for ever.
+``code`` DOES_NOTHING (``returns``) is a success that leaves everything as it was; nvmlDeviceSetMemoryLimits alone can have it.
+
+Limits: a row with ``used`` 1 limits what the processes of one cgroup hold of one card. A cgroup is the inode of its directory,
+the same through every mount. It has its own row, else that of the nearest directory above in the same file system; each cgroup
+is counted alone. The row of a directory that is gone stays until the next nvmlDeviceSetMemoryLimits drops it, which it does
+not if the header has ``dead_limits``: then the next cgroup with that inode has it. Its ``path`` is as that call named the
+directory, and empty if it is too long; such a row is never taken to be gone.
 """
 
 # mypy: disable-error-code="mutable-override"
@@ -47,12 +55,13 @@ import ctypes
 from typing import Final
 
 MAGIC: Final = b"FAKENVML"
-VERSION: Final = 4
+VERSION: Final = 5
 
 CARDS: Final = 64
 PROCESSES: Final = 1024
 EVENTS: Final = 256
 FAULTS: Final = 64
+LIMITS: Final = 256
 # Return codes of a record, one for each key of ``answers``.
 REFUSALS: Final = 128
 
@@ -62,6 +71,11 @@ LOST: Final = 1
 
 # Fault.count of a fault that never wears off.
 FOR_EVER: Final = 0xFFFFFFFF
+
+# Header.limits: what enforces memory limits on this node; without any they are not supported.
+LIMITS_DMEM: Final = 0
+LIMITS_MISC: Final = 1
+LIMITS_NONE: Final = 2
 
 # Bits of Header.missing_files.
 UVM_FILE: Final = 1
@@ -99,8 +113,11 @@ class Header(ctypes.LittleEndianStructure):
         ("padding", _u32),
         ("refused", _u16 * REFUSALS),  # of the functions that are about no card
         ("missing_files", _u32),  # device files that containers on this node do not get
-        ("padding_files", _u32),
-        ("reserved", ctypes.c_char * 120),
+        ("limits", _u32),
+        ("dead_limits", _u32),  # rows of directories that are gone stay
+        ("padding_limits", _u32),
+        ("context", _u64),  # bytes that a CUDA context takes of its card
+        ("reserved", ctypes.c_char * 104),
     )
 
 
@@ -194,6 +211,7 @@ class Process(ctypes.LittleEndianStructure):
     """One process on one card; ``memory`` in bytes. ``kind`` is written last: a row is complete or free.
 
     ``held`` 1: a process that wrote the row itself, perhaps from a container, see the module; 0: there until it is removed.
+    ``cgroup``: the inode of its cgroup, 0 if that is not known; ``managed``: bytes of ``memory`` that no limit counts.
     """
 
     _fields_ = (
@@ -205,7 +223,9 @@ class Process(ctypes.LittleEndianStructure):
         ("gpu_instance", _u32),
         ("compute_instance", _u32),
         ("name", ctypes.c_char * 64),
-        ("reserved", ctypes.c_char * 32),
+        ("cgroup", _u64),
+        ("managed", _u64),
+        ("reserved", ctypes.c_char * 16),
     )
 
 
@@ -240,6 +260,20 @@ class Fault(ctypes.LittleEndianStructure):
     )
 
 
+class Limit(ctypes.LittleEndianStructure):
+    """A limit of one cgroup on one card, in bytes; ``hard`` UNKNOWN64: none."""
+
+    _fields_ = (
+        ("used", _u32),
+        ("card", _u32),
+        ("cgroup", _u64),
+        ("soft", _u64),
+        ("hard", _u64),
+        ("path", ctypes.c_char * 448),
+        ("reserved", ctypes.c_char * 32),
+    )
+
+
 class StateFile(ctypes.LittleEndianStructure):
     """The whole file."""
 
@@ -249,6 +283,7 @@ class StateFile(ctypes.LittleEndianStructure):
         ("processes", Process * PROCESSES),
         ("events", Event * EVENTS),
         ("faults", Fault * FAULTS),
+        ("limits", Limit * LIMITS),
     )
 
 
@@ -256,8 +291,8 @@ SIZE: Final = ctypes.sizeof(StateFile)
 SEQUENCE_OFFSET: Final = Header.sequence.offset
 
 assert (ctypes.sizeof(Header), ctypes.sizeof(Card), ctypes.sizeof(Process)) == (512, 1024, 128)
-assert (ctypes.sizeof(Event), ctypes.sizeof(Fault)) == (64, 128)
-assert SIZE == 512 + CARDS * 1024 + PROCESSES * 128 + EVENTS * 64 + FAULTS * 128
+assert (ctypes.sizeof(Event), ctypes.sizeof(Fault), ctypes.sizeof(Limit)) == (64, 128, 512)
+assert SIZE == 512 + CARDS * 1024 + PROCESSES * 128 + EVENTS * 64 + FAULTS * 128 + LIMITS * 512
 
 
 def as_text(field: bytes) -> str:

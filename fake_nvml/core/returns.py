@@ -46,6 +46,9 @@ P2P_OK: Final = 0
 P2P_CHIPSET_NOT_SUPPORTED: Final = 1
 P2P_NOT_SUPPORTED: Final = 5
 
+# The code of a fault, not of NVML: the call answers SUCCESS and does nothing.
+DOES_NOTHING: Final = 0x7FFFFFFF
+
 UNKNOWN_TEXT: Final = "Unknown Error"
 
 
@@ -104,4 +107,6 @@ CODES: Final = {code.name: int(code) for code in Code}
 
 def code_name(code: int) -> str:
     """NVML's name of a return code, the number if it has none."""
+    if code == DOES_NOTHING:
+        return Code.SUCCESS.name
     return Code(code).name if code in CODES.values() else str(code)

@@ -27,14 +27,14 @@ LIBRARY: Final = "libnvidia-ml.so.1"
 # Beside it, the same for each era: as much of CUDA as memory needs.
 CUDA_LIBRARY: Final = "libcuda.so.1"
 # How a process holds memory of a card, for other programs in C too.
-HELD_SOURCES: Final = ("held.c", "held.h", "place.h", "visible.c")
+HELD_SOURCES: Final = ("held.c", "held.h", "place.h", "visible.c", "cgroup.c", "cgroup.h")
 # As clusters keeps its programs: another place for everything that is built.
 CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
 # Where the libraries of all eras lie ready, in an image that has no compiler.
 READY_VARIABLE: Final = "FAKENVML_LIBRARIES"
 # The one source that each era compiles for itself.
 _PER_ERA: Final = "era.c"
-_OF_CUDA: Final = ("cuda.c", "held.c", "place.c", "visible.c")
+_OF_CUDA: Final = ("cuda.c", "held.c", "place.c", "visible.c", "cgroup.c")
 _ONLY_OF_CUDA: Final = ("cuda.c", "held.c")
 _SOURCES: Final = Path(__file__).parent
 _COMPILE: Final = ("-std=gnu11", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-pthread", "-I.")

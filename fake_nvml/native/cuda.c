@@ -37,6 +37,7 @@ struct allocation {
     uint64_t address, size;
     unsigned slot;
     unsigned char byte;
+    bool limited; /* managed memory is not */
     struct allocation *next;
 };
 
@@ -45,6 +46,7 @@ static unsigned devices[CARDS], count; /* slots, by CUDA's ordinal */
 static bool initialized;
 static int current = -1; /* the slot of the one context */
 static struct allocation *allocations;
+static uint64_t contexts[CARDS]; /* bytes that the context itself has of each card */
 static uint64_t next_address = 0x7f0000000000;
 
 /* ---- Which devices. ---- */
@@ -203,24 +205,47 @@ EXPORT int cuDeviceTotalMem_v2(size_t *bytes, int device)
 
 /* ---- The context, one at a time. ---- */
 
+/* Holds that much more, if it is free. */
+static bool take(unsigned slot, uint64_t size, bool limited)
+{
+    begin_writing();
+    bool held = size == 0 || (size <= free_on(slot, limited) && hold_memory(slot, size, limited, program_invocation_short_name));
+    end_writing();
+    return held;
+}
+
+static void give_back(unsigned slot, uint64_t size, bool limited)
+{
+    begin_writing();
+    let_go_of_memory(slot, size, limited);
+    end_writing();
+}
+
 EXPORT int cuCtxCreate_v2(void **context, unsigned flags, int device)
 {
     (void)flags;
     int code = check_device(context, device);
     if (code != CU_OK)
         return code;
-    current = (int)devices[device];
-    *context = &devices[device];
-    return CU_OK;
+    unsigned slot = devices[device];
+    pthread_mutex_lock(&lock);
+    uint64_t own = contexts[slot] > 0 ? 0 : held_file->header.context;
+    if (take(slot, own, true)) {
+        contexts[slot] += own;
+        current = (int)slot;
+        *context = &devices[device];
+    } else {
+        code = CU_OUT_OF_MEMORY;
+    }
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 
 static int release(struct allocation **place)
 {
     struct allocation *gone = *place;
     *place = gone->next;
-    begin_writing();
-    let_go_of_memory(gone->slot, gone->size);
-    end_writing();
+    give_back(gone->slot, gone->size, gone->limited);
     free(gone);
     return CU_OK;
 }
@@ -232,6 +257,8 @@ EXPORT int cuCtxDestroy_v2(void *context)
     pthread_mutex_lock(&lock);
     while (allocations != NULL)
         release(&allocations);
+    give_back((unsigned)current, contexts[current], true);
+    contexts[current] = 0;
     current = -1;
     pthread_mutex_unlock(&lock);
     return CU_OK;
@@ -247,14 +274,14 @@ EXPORT int cuMemGetInfo_v2(size_t *left, size_t *total)
         return CU_INVALID_CONTEXT;
     pthread_mutex_lock(&lock);
     begin_writing();
-    *left = free_on((unsigned)current);
+    *left = free_on((unsigned)current, true);
     *total = room_on((unsigned)current);
     end_writing();
     pthread_mutex_unlock(&lock);
     return CU_OK;
 }
 
-EXPORT int cuMemAlloc_v2(uint64_t *address, size_t size)
+static int allocate(uint64_t *address, size_t size, bool limited)
 {
     if (address == NULL || size == 0)
         return CU_INVALID_VALUE;
@@ -264,12 +291,10 @@ EXPORT int cuMemAlloc_v2(uint64_t *address, size_t size)
     if (taken == NULL)
         return CU_OUT_OF_MEMORY;
     pthread_mutex_lock(&lock);
-    begin_writing();
     unsigned slot = (unsigned)current;
-    bool held = size <= free_on(slot) && hold_memory(slot, size, program_invocation_short_name);
-    end_writing();
+    bool held = take(slot, size, limited);
     if (held) {
-        *taken = (struct allocation){next_address, size, slot, 0, allocations};
+        *taken = (struct allocation){next_address, size, slot, 0, limited, allocations};
         *address = next_address;
         allocations = taken;
         next_address += size;
@@ -278,6 +303,14 @@ EXPORT int cuMemAlloc_v2(uint64_t *address, size_t size)
     }
     pthread_mutex_unlock(&lock);
     return held ? CU_OK : CU_OUT_OF_MEMORY;
+}
+
+EXPORT int cuMemAlloc_v2(uint64_t *address, size_t size) { return allocate(address, size, true); }
+
+/* No limit counts it: it is taken to be on the card, and stays there. */
+EXPORT int cuMemAllocManaged(uint64_t *address, size_t size, unsigned flags)
+{
+    return (void)flags, allocate(address, size, false);
 }
 
 EXPORT int cuMemFree_v2(uint64_t address)

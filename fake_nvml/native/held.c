@@ -19,11 +19,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "cgroup.h"
 #include "held.h"
 
 StateFile *held_file;
 static int descriptor = -1;
 static bool ours[PROCESSES]; /* rows whose lock we have */
+static struct chain cgroup;   /* of this process, when it opened the file */
 
 /* ---- The file. ---- */
 
@@ -46,6 +48,7 @@ bool open_cards(const char *path, char *reason, size_t size)
         return false;
     }
     held_file = mapped;
+    cgroup = own_chain();
     return true;
 }
 
@@ -84,21 +87,35 @@ void end_writing(void)
 
 /* ---- Holding. ---- */
 
-uint64_t room_on(unsigned slot)
+static uint64_t whole_of(unsigned slot)
 {
     const Card *card = &held_file->cards[slot];
     return card->memory_total - card->memory_reserved;
 }
 
-uint64_t free_on(unsigned slot)
+static uint64_t limit_on(unsigned slot)
 {
-    uint64_t used = held_file->cards[slot].memory_other, room = room_on(slot);
+    const Limit *limit = limit_of(held_file, slot, &cgroup);
+    return limit == NULL ? UNKNOWN64 : limit->hard;
+}
+
+static uint64_t less(uint64_t one, uint64_t other) { return one < other ? one : other; }
+
+uint64_t room_on(unsigned slot) { return less(whole_of(slot), limit_on(slot)); }
+
+uint64_t free_on(unsigned slot, bool limited)
+{
+    uint64_t used = held_file->cards[slot].memory_other, whole = whole_of(slot), charged = 0;
     for (unsigned row = 0; row < held_file->header.process_rows && row < PROCESSES; row++) {
         const Process *process = &held_file->processes[row];
-        if (process->card == slot && process->memory != UNKNOWN64 && lives(row))
-            used += process->memory;
+        if (process->card != slot || process->memory == UNKNOWN64 || !lives(row))
+            continue;
+        used += process->memory;
+        if (cgroup.length > 0 && process->cgroup == cgroup.inodes[0])
+            charged += process->memory - process->managed;
     }
-    return used < room ? room - used : 0;
+    uint64_t limit = limited ? limit_on(slot) : UNKNOWN64;
+    return less(used < whole ? whole - used : 0, charged < limit ? limit - charged : 0);
 }
 
 /* A free row without a lock, locked by us from now on; -1 if the table is full. */
@@ -129,7 +146,7 @@ static Process *own_row(unsigned slot)
     return NULL;
 }
 
-bool hold_memory(unsigned slot, uint64_t bytes, const char *name)
+bool hold_memory(unsigned slot, uint64_t bytes, bool limited, const char *name)
 {
     Process *row = own_row(slot);
     if (row == NULL) {
@@ -143,18 +160,21 @@ bool hold_memory(unsigned slot, uint64_t bytes, const char *name)
         row->pid = (uint32_t)getpid();
         row->card = slot;
         row->held = 1;
+        row->cgroup = cgroup.length > 0 ? cgroup.inodes[0] : 0;
     }
     row->memory += bytes;
+    row->managed += limited ? 0 : bytes;
     row->kind = COMPUTE;
     return true;
 }
 
-void let_go_of_memory(unsigned slot, uint64_t bytes)
+void let_go_of_memory(unsigned slot, uint64_t bytes, bool limited)
 {
     Process *row = own_row(slot);
     if (row == NULL)
         return;
-    row->memory -= bytes < row->memory ? bytes : row->memory;
+    row->memory -= less(bytes, row->memory);
+    row->managed -= limited ? 0 : less(bytes, row->managed);
     if (row->memory == 0)
         row->kind = FREE;
 }

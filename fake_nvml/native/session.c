@@ -79,7 +79,7 @@ Header header_of(const struct session *session)
     return header;
 }
 
-static int begin_writing(const struct session *session)
+int begin_writing(const struct session *session)
 {
     int descriptor = session->writable ? lock_file(session, LOCK_EX) : -1;
     if (descriptor >= 0)
@@ -87,7 +87,7 @@ static int begin_writing(const struct session *session)
     return descriptor;
 }
 
-static void end_writing(const struct session *session, int descriptor)
+void end_writing(const struct session *session, int descriptor)
 {
     atomic_fetch_add((_Atomic uint64_t *)&session->file->header.sequence, 1);
     close(descriptor);

@@ -42,6 +42,9 @@ extern const unsigned fakenvml_cuda;    /* ... and its CUDA version; all three i
 
 /* Loop around copying: `struct reading r = {0}; while (reading(session, &r)) { copy }`. Ends when a copy is whole. */
 bool reading(const struct session *session, struct reading *r);
+/* Around a change of the file: a lock on it, -1 if it may not be written; and its end, which gives the lock back. */
+int begin_writing(const struct session *session);
+void end_writing(const struct session *session, int descriptor);
 /* The code of the fault that a call meets, after its delay; SUCCESS for none. */
 int meet(const struct session *session, const char *function, unsigned slot);
 /* The session's card in a slot as it is now. GPU_IS_LOST if it does not answer, or another one is in its place. */

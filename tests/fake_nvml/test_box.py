@@ -14,6 +14,7 @@ from fake_nvml.card_models import catalogue, model
 from fake_nvml.core.box_cards import CardModel
 from fake_nvml.core.card_changes import made_serial, made_uuid
 from fake_nvml.core.drivers import branch, complete, cuda_version
+from fake_nvml.core.limits import LimitOptions
 from fake_nvml.fake_nvml_errors import CatalogueError
 
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -49,12 +50,15 @@ def test_a_node_has_the_same_cards_in_every_version() -> None:
 def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
     """The argument wins over the file's driver; a box holds as many cards as a state file."""
     path = tmp_path / "my.yaml"
-    path.write_text(f'driver: "418.87"\ncards: [{{model: t4, count: {MAX_CARDS}, numa: 1}}]')
+    path.write_text(
+        f'driver: "418.87"\ncards: [{{model: t4, count: {MAX_CARDS}, numa: 1}}]\nlimits: misc\ncontext_mib: 518'
+    )
 
     box = Box.load(str(path), seed="node", driver="535.104.05")
 
     assert (box.driver, cuda_version(box.driver)) == ("535.104.05", 12020)
     assert [(card.model.id, card.numa) for card in box.cards] == [("t4", 1)] * MAX_CARDS
+    assert (box.limits, Box.load("t4x1", seed=None).limits) == (LimitOptions("misc", context_mib=518), LimitOptions())
 
 
 @pytest.mark.parametrize(
@@ -71,6 +75,10 @@ def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:
         ('driver: "418.87"\ncards: [{model: t4, below_root: 0}]', "below_root is one from 1"),
         ('driver: "418.87"\ncards: [{model: t9}]', "no card 't9'"),
         ('driver: "418.87"\ncards: [{model: l4}]', "does not know the card l4"),
+        *(
+            (f'driver: "615"\ncards: []\n{key}', "limits is one of dmem, misc, none")
+            for key in ("limits: v1", "keeps_dead_limits: 1", "context_mib: -1", "context_mib: true")
+        ),
         ('driver: "418.87"\ncards: [{model: t4, count: 60}, {model: t4, count: 60}]', "120 cards"),
         *(
             (f'driver: "535"\ncards: [{{model: t4, refuses: {refuses}}}]', says)

@@ -7,7 +7,7 @@ import hashlib
 from fake_nvml.box import MAX_CARDS
 from fake_nvml.core import layout
 
-RECORDS = (layout.Header, layout.Card, layout.Process, layout.Event, layout.Fault, layout.StateFile)
+RECORDS = (layout.Header, layout.Card, layout.Process, layout.Event, layout.Fault, layout.Limit, layout.StateFile)
 
 
 def test_no_field_moves_without_a_new_version() -> None:
@@ -19,5 +19,5 @@ def test_no_field_moves_without_a_new_version() -> None:
         if name != "reserved"
     ]
 
-    assert (layout.VERSION, layout.SIZE, layout.CARDS) == (4, 221696, MAX_CARDS)
-    assert hashlib.sha256(repr(places).encode()).hexdigest()[:16] == "9b2019ff80bac81f"
+    assert (layout.VERSION, layout.SIZE, layout.CARDS) == (5, 352768, MAX_CARDS)
+    assert hashlib.sha256(repr(places).encode()).hexdigest()[:16] == "370a5299f4221a30"

@@ -134,8 +134,8 @@ def test_a_file_for_reading_only_can_be_read(state: State, monkeypatch: pytest.M
     [
         (b"", "no state file of simulated cards"),
         (b"hello", "no state file of simulated cards"),
-        (b"FAKENVML\x05\x00\x00\x00" + bytes(SIZE - 12), "version 5, not 4"),
-        (b"FAKENVML\x04\x00\x00\x00" + SIZE.to_bytes(4, "little"), "delete it"),
+        (b"FAKENVML\x06\x00\x00\x00" + bytes(SIZE - 12), "version 6, not 5"),
+        (b"FAKENVML\x05\x00\x00\x00" + SIZE.to_bytes(4, "little"), "delete it"),
     ],
     ids=["empty", "text", "newer", "cut off"],
 )

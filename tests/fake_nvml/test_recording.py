@@ -12,7 +12,7 @@ import yaml
 
 import fake_nvml
 from fake_nvml.box import Box, box_names
-from fake_nvml.core.answers import FUNCTIONS, SYSTEM_KEYS
+from fake_nvml.core.answers import FUNCTIONS, GET_LIMITS, SET_LIMITS, SYSTEM_KEYS
 from fake_nvml.core.recorded import recorded_card, unknown_calls
 from fake_nvml.core.returns import CODES, Code
 from fake_nvml.fake_nvml_errors import CatalogueError, RecordError
@@ -31,6 +31,7 @@ NEEDED = {"nvmlInitWithFlags", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount
 # These are not asked, or their failure is no answer of a card.
 UNASKED = {
     *("nvmlDeviceGetP2PStatus", "nvmlDeviceGetTopologyCommonAncestor"),  # of two cards
+    *(GET_LIMITS, SET_LIMITS),  # of a cgroup
     *("nvmlInit", "nvmlInit_v2", "nvmlShutdown", "nvmlEventSetFree", "nvmlEventSetWait", "nvmlEventSetWait_v2"),
 }
 UNKNOWN, MISSING = {"returns": "UNKNOWN"}, {"returns": "FUNCTION_NOT_FOUND"}

@@ -12,6 +12,7 @@ from fake_nvml.box import Box
 from fake_nvml.core.answers import FUNCTIONS
 from fake_nvml.core.call_faults import CallFault, parse_code
 from fake_nvml.core.layout import CARDS, FAULTS, PROCESSES
+from fake_nvml.core.returns import DOES_NOTHING
 from fake_nvml.core.values import KEYS
 from fake_nvml.fake_nvml_errors import CardFullError, CatalogueError, StateError
 from fake_nvml.state import State
@@ -285,7 +286,8 @@ def test_a_fault_that_makes_no_sense_is_refused(state: State, function: str, mor
 
 
 @pytest.mark.parametrize(
-    ("text", "code"), [("15", 15), ("gpu-is-lost", 15), ("NVML_ERROR_UNKNOWN", 999), ("12345", 12345)]
+    ("text", "code"),
+    [("15", 15), ("gpu-is-lost", 15), ("NVML_ERROR_UNKNOWN", 999), ("12345", 12345), ("success", DOES_NOTHING)],
 )
 def test_a_code_is_a_number_or_a_name(text: str, code: int) -> None:
     """Names may be written as NVML, short, or with hyphens; the error for another text lists them, without that of success."""

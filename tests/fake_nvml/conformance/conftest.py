@@ -30,14 +30,18 @@ def branch(driver: str) -> int:
 
 
 @pytest.fixture
-def state(driver: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[State]:
-    """Two T4s and a 1080 Ti, in a folder that other users may read; the library's of this process."""
+def state(request: pytest.FixtureRequest, driver: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[State]:
+    """The box that the module names (``BOX``), else two T4s and a 1080 Ti, in a folder that other users may read.
+
+    The library of this process is that of its driver.
+    """
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         monkeypatch.setenv("FAKENVML_STATE", f"{folder}/state")
         monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(library_folder(driver) / LIBRARY)))
         pynvml._nvmlGetFunctionPointer_cache.clear()
-        with State.create(Path(folder, "state"), Box.load("mixed", seed="node-1", driver=driver)) as created:
+        box = Box.load(getattr(request.module, "BOX", "mixed"), seed="node-1", driver=driver)
+        with State.create(Path(folder, "state"), box) as created:
             yield created
             created.clear_faults()
             shut_down()

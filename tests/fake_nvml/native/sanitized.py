@@ -13,12 +13,12 @@ import pytest
 from fake_nvml.native import build
 from fake_nvml.native.compiler import CompilerError, find_compiler
 
-_ERA = 580
+_ERA = 615
 FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 
 
 def sanitized_library() -> dict[str, str]:
-    """The variables under which a program here finds the sanitized library of driver 580. Skips if there is none."""
+    """The variables under which a program here finds the sanitized library of driver 615. Skips if there is none."""
     runtime, folder = _built()
     if not folder:
         pytest.skip(f"no sanitizers: {runtime}")

@@ -16,11 +16,11 @@ bool take_memory(const char *visible, unsigned long mib, const char *name, char 
     if (visible_slots(held_file, visible, slots) == 0) {
         snprintf(reason, size, "no CUDA-capable device is detected");
     } else {
-        uint64_t left = free_on(slots[0]) / MIB;
+        uint64_t left = free_on(slots[0], true) / MIB;
         if (mib > left)
             snprintf(reason, size, "CUDA out of memory: card %s has %llu MiB free; this process asks for %lu MiB",
                      held_file->cards[slots[0]].uuid, (unsigned long long)left, mib);
-        else if (!(taken = hold_memory(slots[0], mib * MIB, name)))
+        else if (!(taken = hold_memory(slots[0], mib * MIB, true, name)))
             snprintf(reason, size, "no room for another process: %d are there", PROCESSES);
     }
     end_writing();
@@ -33,6 +33,6 @@ void return_memory(void)
         return;
     begin_writing();
     for (unsigned slot = 0; slot < CARDS; slot++)
-        let_go_of_memory(slot, UINT64_MAX);
+        let_go_of_memory(slot, UINT64_MAX, true);
     end_writing();
 }
