@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from fake_nvml.core.call_faults import parse_code
 from fake_nvml.core.card_state import CardState
+from fake_nvml.core.limits import parse_size
 from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.state import State
 
@@ -89,6 +91,16 @@ def _faults_clear(state: State, _: argparse.Namespace) -> str:
     return f"faults cleared: {state.clear_faults()}"
 
 
+def _limits(state: State, arguments: argparse.Namespace) -> str:
+    if arguments.action == "clear":
+        return f"limits cleared: {state.clear_limits(dead=arguments.dead)}"
+    card, soft, hard = _find_card(state, arguments.card), parse_size(arguments.soft), parse_size(arguments.hard)
+    if soft is None:
+        raise StateError("a soft limit is an amount; 0 for none")
+    state.set_limit(card.uuid, Path(arguments.cgroup), soft, hard)
+    return f"card {card.index}: {arguments.cgroup} is limited to {arguments.hard}"
+
+
 def _init_fails(state: State, arguments: argparse.Namespace) -> str:
     code = 0 if arguments.code.lower() == "none" else parse_code(arguments.code)
     state.set_init_return(code)
@@ -122,6 +134,7 @@ _OF_THE_NODE: Final[Mapping[str, Callable[[State, argparse.Namespace], str]]] = 
         "slow": _fault,
         "fail": _fault,
         "faults": _faults_clear,
+        "limits": _limits,
         "init-fails": _init_fails,
         "device-file": _device_file,
         "reboot": _reboot,

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from fake_nvml.box import box_names
+from fake_nvml.core.answers import SET_LIMITS
+from fake_nvml.core.limits import NO_LIMIT
 from fake_nvml.core.records import FILES_TO_MISS
 from fake_nvml.core.values import KEYS
 from fake_nvml.guard import DEFAULT_STATE, STATE_VARIABLE
@@ -89,8 +91,23 @@ def _parser() -> Parser:
     for action in (begins, ends):
         action.add_argument("pid", metavar="PID", type=int)
     begins.add_argument("mib", metavar="MIB", type=int)
+    _add_limits(commands, state, card)
     begins.add_argument("--name", default="python", help="the program's name (default: python)")
     return parser
+
+
+def _add_limits(commands: Any, state: Parser, card: Parser) -> None:
+    about = "Limits of memory, which drivers from 615 on have: list, set or clear them."
+    limits = commands.add_parser("limits", parents=[state], help=about, description=about, allow_abbrev=False)
+    actions = limits.add_subparsers(dest="action", metavar="list|set|clear")
+    limits.set_defaults(action="list")
+    actions.add_parser("list", description="List the limits and what is used of them.")
+    change = actions.add_parser("set", parents=[card], description="Limit a cgroup on a card, as the driver does it.")
+    change.add_argument("cgroup", metavar="CGROUP_DIR", help="the directory of the cgroup, or any other")
+    for name in ("soft", "hard"):
+        change.add_argument(name, metavar=name.upper(), help=f"4GiB, 512MiB, a number of bytes, or {NO_LIMIT}")
+    clear = actions.add_parser("clear", description="Drop all limits, as after the driver was loaded again.")
+    clear.add_argument("--dead", action="store_true", help="only those of directories that are gone")
 
 
 _Command = Callable[..., Parser]
@@ -161,7 +178,13 @@ def _add_call_faults(command: _Command) -> None:
         parser.add_argument("--card", metavar="CARD", help="only for this card (default: any)")
         parser.add_argument("--count", type=int, metavar="N", help="only the next N calls (default: until cleared)")
         parser.add_argument("--seconds", type=float, default=seconds, help=f"to wait before (default: {seconds:g})")
-    fail.add_argument("--with", required=True, dest="code", metavar="CODE|NAME", help="as 15, GPU_IS_LOST or UNKNOWN")
+    fail.add_argument(
+        "--with",
+        required=True,
+        dest="code",
+        metavar="CODE|NAME",
+        help=f"as 15, GPU_IS_LOST or UNKNOWN; SUCCESS lets {SET_LIMITS} keep nothing",
+    )
     faults = command("faults", "List the faults of calls in force, or clear them.")
     faults.add_argument("action", nargs="?", choices=("list", "clear"), default="list")
     init_fails = command("init-fails", "Let nvmlInit fail from now on, as without a driver.")

@@ -19,7 +19,7 @@ from fake_nvml import scenario, sysfs
 from fake_nvml.box import Box
 from fake_nvml.changes import change
 from fake_nvml.command_line import parse
-from fake_nvml.core.card_table import fault_table
+from fake_nvml.core.card_table import fault_table, limit_table
 from fake_nvml.fake_nvml_errors import FakeNvmlError, RecordError, StateError
 from fake_nvml.guard import DEFAULT_STATE, DRIVER_FOLDER, STATE_VARIABLE, check_real_driver
 from fake_nvml.native.build import LIBRARY, library_folder
@@ -63,8 +63,9 @@ def run(arguments: argparse.Namespace, environment: Mapping[str, str], *, driver
     with State.open(path) as state:
         if arguments.command == "show":
             return _show(state, arguments)
-        if arguments.command == "faults" and arguments.action == "list":
-            sys.stdout.write(fault_table(state.faults()))
+        if arguments.command in ("faults", "limits") and arguments.action == "list":
+            listed = fault_table(state.faults()) if arguments.command == "faults" else limit_table(state.limits())
+            sys.stdout.write(listed)
             return 0
         if arguments.command == "run":
             return _run(state, Path(arguments.scenario))

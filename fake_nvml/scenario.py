@@ -132,5 +132,5 @@ def _command(text: str) -> argparse.Namespace:
     if arguments.state is not None:
         raise ScenarioError(f"do: {text!r} has --state; a scenario is for one state file, fake-nvml run --state PATH")
     if getattr(arguments, "action", None) == "list":
-        raise ScenarioError(f"do: {text!r} changes nothing; faults clear does")
+        raise ScenarioError(f"do: {text!r} changes nothing; a scenario is of changes")
     return arguments

@@ -11,8 +11,9 @@ import yaml
 
 from fake_nvml.core.call_faults import CallFault, call_faults
 from fake_nvml.core.card_state import CardState, card_states
-from fake_nvml.core.card_table import table
+from fake_nvml.core.card_table import limit_table, table
 from fake_nvml.core.layout import StateFile, as_text
+from fake_nvml.core.limits import MemoryLimit, backend, memory_limits
 from fake_nvml.core.records import missing_files
 from fake_nvml.core.returns import code_name
 from fake_nvml.state import State
@@ -44,6 +45,8 @@ def render(output: str, content: StateFile) -> str:
     data, header = as_data(content), content.header
     if output == "table":
         page = table(data["driver"], data["cuda"], card_states(content), call_faults(content), header.init_return)
+        limits = memory_limits(content)
+        page += f"\n{limit_table(limits)}" if limits else ""
         return page + "".join(f"\ncontainers have no /dev/{name}\n" for name in data["missing_device_files"])
     return json.dumps(data, indent=2) + "\n" if output == "json" else yaml.safe_dump(data, sort_keys=False)
 
@@ -58,8 +61,17 @@ def as_data(content: StateFile) -> dict[str, Any]:
         "cards": [_card(card) for card in card_states(content)],
         "init_fails": code_name(header.init_return) if header.init_return else None,
         "missing_device_files": missing_files(content),
+        "limits_backend": backend(content),
+        "memory_limits": [_limit(limit) for limit in memory_limits(content)],
         "faults": [_fault(fault) for fault in call_faults(content)],
     }
+
+
+def _limit(limit: MemoryLimit) -> dict[str, Any]:
+    """``hard_bytes`` null: none."""
+    data = asdict(limit)
+    sizes = {f"{name}_bytes": data.pop(name) for name in ("soft", "hard", "used")}
+    return {**data, **sizes}
 
 
 def _fault(fault: CallFault) -> dict[str, Any]:

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fake_nvml.core.call_faults import CallFault
 from fake_nvml.core.card_state import CardState
+from fake_nvml.core.limits import MemoryLimit, shown_size
 from fake_nvml.core.returns import code_name
 from fake_nvml.core.values import COMPUTE_MODES
 
 _UNKNOWN = "-"
 _CARDS = ("CARD", "NAME", "UUID", "MEMORY MIB", "LOAD", "TEMP", "POWER", "NOTES")
 _PROCESSES = ("CARD", "PID", "MIB", "PROCESS")
+_LIMITS = ("CARD", "SOFT", "HARD", "USED", "CGROUP")
 _FAULTS = ("FUNCTION", "CARD", "ANSWERS", "AFTER", "CALLS LEFT")
 
 
@@ -35,6 +37,11 @@ def table(driver: str, cuda: str, cards: Sequence[CardState], faults: Sequence[C
 def fault_table(faults: Sequence[CallFault]) -> str:
     """The faults of calls, the first to happen first."""
     return _columns(_FAULTS, map(_fault, faults)) if faults else "no faults of calls\n"
+
+
+def limit_table(limits: Sequence[MemoryLimit]) -> str:
+    """The limits of memory, by card."""
+    return _columns(_LIMITS, map(_limit, limits)) if limits else "no limits of memory\n"
 
 
 def _columns(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -71,6 +78,11 @@ def _fault(fault: CallFault) -> tuple[str, ...]:
     answers = code_name(fault.code) if fault.code else "as usual"
     left = "all" if fault.count is None else str(fault.count)
     return fault.function, fault.card or "any", answers, f"{fault.seconds:g}s", left
+
+
+def _limit(limit: MemoryLimit) -> tuple[str, ...]:
+    sizes = (shown_size(limit.soft), shown_size(limit.hard), shown_size(limit.used))
+    return limit.card, *sizes, _printable(limit.path) or f"inode {limit.cgroup}"
 
 
 def _shown(number: float | None, unit: str = "") -> str:

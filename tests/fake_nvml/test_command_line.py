@@ -94,6 +94,9 @@ def test_init_makes_the_cards_of_a_box(path: Path, tmp_path: Path, capsys: pytes
         (["set", "9", "utilization", "50"], "no card '9'"),
         (["process", "remove", "0", "1"], "no process 1 on card 0"),
         (["exec", "--", "no-such-program-here"], "cannot run no-such-program-here"),
+        (["limits", "set", "0", "/", "0", "1GB"], "'1GB' is no amount of memory"),
+        (["limits", "set", "0", "/", "max", "max"], "a soft limit is an amount"),
+        (["limits", "set", "0", "/", "0", "1GiB"], "they need driver 615"),
         (["show", "--state", "/nowhere"], "fake-nvml init makes one"),
         (["record", "-o", "/nowhere/box.yaml", "--library", "/nowhere"], "no NVML to record"),
     ],
@@ -223,6 +226,7 @@ def test_every_change_says_what_it_did(path: Path, capsys: pytest.CaptureFixture
         "device-file nvidia-uvm missing": "/dev/nvidia-uvm is missing in containers",
         "device-file nvidia-uvm there": "/dev/nvidia-uvm is there in containers",
         "faults clear": "faults cleared: 2",
+        "limits clear": "limits cleared: 0",
         "reboot --still-lost": "rebooted",
     }
     for line, answer in said.items():
@@ -260,6 +264,36 @@ def test_people_get_a_table(path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.endswith("  MIG on\n")
     main(["faults"])
     assert capsys.readouterr().out == "no faults of calls\n"
+
+
+def test_limits_of_memory_are_listed_and_shown(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each, in sizes for people; programs get bytes."""
+    main(["init", "--box", "t4x2", "--driver", "615", "--seed", "node-1"])
+    container = tmp_path / "container"
+    container.mkdir()
+    main(["limits"])
+    assert capsys.readouterr().out.endswith("no limits of memory\n")
+    for line in ("1 DIR 0 max", "0 DIR 512MiB 4GiB", "0 DIR 1000 4GiB"):
+        assert main(["limits", "set", *line.replace("DIR", str(container)).split()]) == 0
+    assert capsys.readouterr().out.endswith(f"card 0: {container} is limited to 4GiB\n")
+
+    main(["show"])
+    page = capsys.readouterr().out
+    assert main(["limits", "list"]) == 0
+    table = capsys.readouterr().out
+    assert page.endswith(f"\n\n{table}")
+    rows = [line.split()[1:] for line in table.splitlines()[1:]]
+    assert rows == [["1000", "4096MiB", "0", str(container)], ["0", "max", "0", str(container)]]
+    main(["show", "-o", "json"])
+    data = json.loads(capsys.readouterr().out)
+    assert data["limits_backend"] == "dmem"
+    assert data["memory_limits"][0] == {
+        "card": data["cards"][0]["uuid"], "cgroup": container.stat().st_ino, "path": str(container),
+        "soft_bytes": 1000, "hard_bytes": 2**32, "used_bytes": 0,
+    }  # fmt: skip
+    container.rmdir()
+    main(["limits", "clear", "--dead"])
+    assert capsys.readouterr().out == "limits cleared: 2\n"
 
 
 def test_programs_get_data(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
