@@ -291,6 +291,7 @@ class LocalCluster:
             clock=self._clock.timestamp,
             timings=replace(Timings().at_speed(self._clock.factor), admission_shuffle=node.admission_shuffle),
             tls=self.control_plane.kubelet_certificate(node.name, machine.address),
+            limits=node.memory_limits,
         )
         await kubelet.start()
         self._stack.push_async_callback(kubelet.stop)

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 import yaml
@@ -29,6 +29,23 @@ KUBELET: Final = "kubelet"
 _PART: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 
+class LimitSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a simulated node limits what a container holds of a card: its kernel, driver and container runtime."""
+
+    backend: Literal["", "dmem", "misc", "none"] = ""
+    """The part that enforces limits (``fake_nvml.box``); "" as the box has it."""
+    switched_off: bool = False
+    """The driver's parameter RmMemacctMode is 0: the kernel could, and Set answers NOT_SUPPORTED."""
+    keeps_dead: bool = False
+    context_mib: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """As ``keeps_dead_limits`` and ``context_mib`` of a box."""
+    cgroup: Literal["v1", "v2"] = "v2"
+    hook: bool = True
+    """Whether NVIDIA's runtime runs its hook; not in legacy mode, nor with the CDI specification of an older toolkit."""
+    order: Literal["containerd", "cri-o"] = "containerd"
+    """The hook takes the image's value of a variable, else the plugins' (containerd), or the author's (CRI-O)."""
+
+
 class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A node to make: its cards (a box of fake_nvml, by name or file), and the machine as its kubelet reports it."""
 
@@ -46,6 +63,8 @@ class NodeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The same by option, each of which the target spells its own way (``clusters.targets.Option``)."""
     admission_shuffle: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     """With the stand-in kubelet: equal pods that are bound within this many seconds are admitted in any order."""
+    memory_limits: LimitSpec = LimitSpec()
+    """With the stand-in kubelet; on real ones those of the fields that are the driver's."""
 
 
 class _Nodes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

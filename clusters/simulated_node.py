@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +13,11 @@ from msgspec.structs import replace
 
 from clusters.processes.commands import output_of
 from clusters.processes.program import Program
-from clusters.provider import ClusterError, NodeSpec
+from clusters.provider import ClusterError, LimitSpec, NodeSpec
 from clusters.targets import Target
 from fake_nvml import sysfs
 from fake_nvml.box import Box
+from fake_nvml.core.limits import LimitOptions
 from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.main import environment_with_cards
 from fake_nvml.show import as_data
@@ -79,9 +81,16 @@ class SimulatedNode:
 def new_cards(state_file: Path, node: NodeSpec) -> State:
     """The cards of a new node, in its state file. Raises ClusterError for a box that is not there."""
     try:
-        return State.create(state_file, Box.load(node.box, seed=node.name, driver=node.driver))
+        box = Box.load(node.box, seed=node.name, driver=node.driver)
+        return State.create(state_file, dataclasses.replace(box, limits=_limits_of(box, node.memory_limits)))
     except FakeNvmlError as error:
         raise ClusterError(f"node {node.name}: {error}") from error
+
+
+def _limits_of(box: Box, spec: LimitSpec) -> LimitOptions:
+    backend = "none" if spec.switched_off else spec.backend or box.limits.backend
+    keeps, context = spec.keeps_dead or box.limits.keeps_dead, spec.context_mib or box.limits.context_mib
+    return LimitOptions(backend, keeps, context)
 
 
 def plugin_program(
@@ -110,6 +119,8 @@ def plugin_program(
         # The stand-in kubelet notes there which pod has which process.
         proc_root=str(folder / "proc"),
         sys_root=str(sys_root),
+        # It makes the cgroups of containers there.
+        cgroup_root=str(folder / "cgroup"),
     )
     log = folder / "device-plugin.log"
     return Program(f"device plugin of {node}", [*starter, *argv], {**environment, **own}, log, more=more)

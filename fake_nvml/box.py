@@ -8,9 +8,9 @@
       - {model: gtx1080ti, numa: 1}
       - {model: a100-sxm4-80gb, count: 4, below_root: 2}    # neighbours below one PCIe root; 1 by default
       - {model: l4, refuses: {NOT_SUPPORTED: [nvmlDeviceGetMinorNumber]}}    # what the card does not answer, and how
-    limits: misc                    # what enforces limits of memory under driver 615: dmem (default), misc, none
+    limits: misc                    # dmem (default), misc or none enforces limits of memory under driver 615
     keeps_dead_limits: true         # a limit outlives its cgroup, and the next one at that inode has it (seen with misc)
-    context_mib: 518                # what a CUDA context takes of its card; 0 by default
+    context_mib: 518                # MiB that a CUDA context takes of its card; 0 by default
 
 A box that ``fake-nvml record`` wrote has cards with the key ``recorded`` instead, and stands for its own driver only.
 """

@@ -43,6 +43,8 @@ class Behaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """With which it ends by itself."""
     stop_seconds: float = 0.0
     """How long it goes on after it was told to stop."""
+    environment: dict[str, str] = {}
+    """The image's own variables (``ENV``)."""
 
 
 class _File(Behaviour, frozen=True, forbid_unknown_fields=True):
@@ -79,6 +81,7 @@ class Behaviours:
         if outcome is not None:
             behaviour = Behaviour(
                 does=" ".join(command),
+                environment=behaviour.environment,
                 prints=outcome.prints,
                 prints_after=outcome.prints_after,
                 exits_after=outcome.after,

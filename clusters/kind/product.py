@@ -33,6 +33,7 @@ _INSIDE: Final[Mapping[str, str]] = {
     "device_plugin_path": "/var/lib/kubelet/device-plugins",
     "pod_resources_socket": "/var/lib/kubelet/pod-resources/kubelet.sock",
     "proc_root": "/proc",
+    "cgroup_root": "/host/sys/fs/cgroup",
     # Beside the state file of the simulated cards, as their overlay mounts it.
     "sys_root": "/var/lib/gpushare-simulated/state.sys",
 }

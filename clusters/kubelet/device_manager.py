@@ -248,7 +248,7 @@ class DeviceManager:
         for name, value in (pair for answer in answers for pair in answer.envs.items()):
             if merged.setdefault(name, value) != value:
                 _LOG.error("two plugins set one variable pod=%s container=%s name=%s", uid, container, name)
-        return merged, requests_of(answers)
+        return merged, requests_of(answers, merged)
 
 
 def _whole(resource: str, amount: str) -> int:

@@ -7,7 +7,7 @@ mounts below a folder of its own, if the variable names that folder; else the va
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from clusters.kubelet.pods import Container, Object
@@ -15,7 +15,7 @@ from clusters.kubelet.proto import deviceplugin_pb2 as pb
 
 # A simulated container's log begins with these: every variable with which a device plugin gives it its share.
 _GPU_NAMES: Final = ("NVIDIA_VISIBLE_DEVICES", "CGPU_DISABLE")
-_GPU_PREFIX: Final = "ALIYUN_COM_GPU_MEM_"
+_GPU_PREFIXES: Final = ("ALIYUN_COM_GPU_MEM_", "NVIDIA_GPU_MEMORY_")
 _CDI_KIND: Final = "nvidia.com/gpu="
 _CDI_PREFIX: Final = "cdi.k8s.io/"
 _MOUNTS_FOLDER: Final = "/var/run/nvidia-container-devices"
@@ -36,7 +36,7 @@ def environment_of(pod: Object, container: Container, from_plugins: Mapping[str,
 
 def gpu_lines(environment: Mapping[str, str]) -> list[str]:
     """``NAME=value`` of the GPU variables, sorted."""
-    names = sorted(name for name in environment if name in _GPU_NAMES or name.startswith(_GPU_PREFIX))
+    names = sorted(name for name in environment if name in _GPU_NAMES or name.startswith(_GPU_PREFIXES))
     return [f"{name}={environment[name]}" for name in names]
 
 
@@ -56,17 +56,21 @@ def _field(pod: Object, source: Object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequests:
-    """The devices of the CDI by their full names, and the paths that are mounted into the container."""
+    """The devices of the CDI by their full names, and the paths that are mounted into the container.
+
+    ``variables`` are those of the plugins alone, before the pod's.
+    """
 
     cdi: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """As a simulated container's log shows them."""
         return [f"CDI device {name}" for name in self.cdi] + [f"mount {path}" for path in self.mounts]
 
 
-def requests_of(answers: Sequence[pb.ContainerAllocateResponse]) -> DeviceRequests:
+def requests_of(answers: Sequence[pb.ContainerAllocateResponse], variables: Mapping[str, str]) -> DeviceRequests:
     """Those of a container, from the plugins' answers."""
     cdi = [device.name for answer in answers for device in answer.cdi_devices]
     cdi += [
@@ -77,7 +81,7 @@ def requests_of(answers: Sequence[pb.ContainerAllocateResponse]) -> DeviceReques
         for name in names.split(",")
     ]
     mounts = [mount.container_path for answer in answers for mount in answer.mounts]
-    return DeviceRequests(tuple(dict.fromkeys(cdi)), tuple(mounts))
+    return DeviceRequests(tuple(dict.fromkeys(cdi)), tuple(mounts), variables)
 
 
 def visible_devices(environment: Mapping[str, str], requests: DeviceRequests) -> str | None:

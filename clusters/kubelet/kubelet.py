@@ -21,12 +21,14 @@ from clusters.kubelet.kubelet_node_status import NodeStatus
 from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine
+from clusters.kubelet.memory_limits import GROUP_FOLDER_NAME, MemoryLimits
 from clusters.kubelet.plugin_client import HINT_NAME, SOCKET_NAME, Registration, serving
 from clusters.kubelet.pod_resources import PodResources
 from clusters.kubelet.pod_worker import Surroundings
 from clusters.kubelet.probe_process import Probes
 from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, Runtime
 from clusters.kubelet.timings import Timings
+from clusters.provider import LimitSpec
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,12 +65,15 @@ class Kubelet:
         clock: Callable[[], float],
         timings: Timings,
         tls: tuple[Path, Path] | None = None,
+        limits: LimitSpec | None = None,
     ) -> None:
         self.machine = machine
         self.plugin_folder = root / "device-plugins"
         self.pod_resources_socket = root / "pod-resources" / SOCKET_NAME
         probes = Probes(root / "containers", cards)
-        self.runtime = Runtime(behaviours, cards, clock, root / PROCESS_FOLDER_NAME, probes)
+        processes = root / PROCESS_FOLDER_NAME
+        self._limits = MemoryLimits(root / GROUP_FOLDER_NAME, processes, cards, limits or LimitSpec())
+        self.runtime = Runtime(behaviours, cards, clock, processes, probes, self._limits)
         self.log_port = 0
         self._client = client
         self._timings = timings
@@ -84,6 +89,7 @@ class Kubelet:
 
         Raises ValueError if ``root`` is too long for sockets, and ApiError if the API server refuses the node.
         """
+        self._limits.show_kernel()
         devices = DeviceManager(self.plugin_folder, self._rng, self._timings, lambda: devices_changed())
         node = NodeStatus(
             self._client,

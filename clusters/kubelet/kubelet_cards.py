@@ -48,17 +48,17 @@ class Cards:
     """The simulated cards of a node's state file, as every program on the simulated NVML sees them; none without a file."""
 
     def __init__(self, state: State | None = None) -> None:
-        self._state = state
+        self.state = state
 
     def visible(self, value: str | None) -> tuple[CardState, ...]:
         """The cards that a container with this NVIDIA_VISIBLE_DEVICES sees."""
-        return () if self._state is None else visible_cards(value, self._state.cards())
+        return () if self.state is None else visible_cards(value, self.state.cards())
 
-    def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
-        """A process holds ``mib`` of a card from now on. Raises CardError if the card has less free."""
-        assert self._state is not None
+    def add_process(self, uuid: str, pid: int, mib: int, name: str, cgroup: Path) -> None:
+        """A process of a cgroup holds ``mib`` of a card from now on. Raises CardError if the card or the limit has less free."""
+        assert self.state is not None
         try:
-            self._state.add_process(uuid, pid, mib, name)
+            self.state.add_process(uuid, pid, mib, name, cgroup=cgroup)
         except CardFullError as error:
             raise CardError(f"CUDA out of memory: {error}") from error
         except FakeNvmlError as error:
@@ -66,8 +66,8 @@ class Cards:
 
     def remove_process(self, uuid: str, pid: int) -> None:
         """The process is gone."""
-        assert self._state is not None
-        self._state.remove_process(uuid, pid)
+        assert self.state is not None
+        self.state.remove_process(uuid, pid)
 
     def environment_in(self, folder: Path, visible: str | None) -> dict[str, str]:
         """Fill ``dev/`` and ``bin/`` in ``folder``, which stand for /dev and PATH, and return the variables that point there.
@@ -80,22 +80,20 @@ class Cards:
             part.mkdir()
         environment = {"PATH": str(programs), gpu_probe.DEV_VARIABLE: str(dev)}
         uuids = [card.uuid for card in self.visible(visible)]
-        if self._state is None or not uuids:
+        if self.state is None or not uuids:
             return environment
-        for name in self._state.device_files(uuids):
+        for name in self.state.device_files(uuids):
             (dev / name).touch()
         script = programs / "nvidia-smi"
         script.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-I", str(_NVIDIA_SMI)])} "$@"\n')
         script.chmod(0o755)
-        try:
-            environment["LD_LIBRARY_PATH"] = str(library_folder(self._state.driver()))
-        except FakeNvmlError as error:
-            raise CardError(f"no simulated libraries: {error}") from error
-        return {**environment, STATE_VARIABLE: str(self._state.path.absolute()), _VISIBLE_VARIABLE: ",".join(uuids)}
+        return {**environment, **library_environment(self.state), _VISIBLE_VARIABLE: ",".join(uuids)}
 
 
 class RealCards:
     """This machine's own cards, behind the same methods; ``look`` gives them. Simulated processes cannot hold their memory."""
+
+    state = None
 
     def __init__(self, look: Callable[[], Sequence[RealCard]], environment: Mapping[str, str]) -> None:
         self._look = look
@@ -105,7 +103,7 @@ class RealCards:
         """The cards that a container with this NVIDIA_VISIBLE_DEVICES would see."""
         return visible_cards(value, self._look())
 
-    def add_process(self, uuid: str, pid: int, mib: int, name: str) -> None:
+    def add_process(self, uuid: str, pid: int, mib: int, name: str, _: Path) -> None:
         """Raises CardError: no process stands behind a simulated container."""
         raise CardError(f"{name} (pid {pid}) is simulated and cannot hold {mib} MiB of {uuid}, a real card")
 
@@ -115,6 +113,15 @@ class RealCards:
     def environment_in(self, folder: Path, visible: str | None) -> dict[str, str]:
         """The machine's own driver. CUDA obeys the variable; NVML shows all cards, as no container hides the others."""
         return {**self._environment, "CUDA_VISIBLE_DEVICES": ",".join(card.uuid for card in self.visible(visible))}
+
+
+def library_environment(state: State) -> dict[str, str]:
+    """The variables by which a program finds the library of simulated cards. Raises CardError if it cannot be built."""
+    try:
+        folder = library_folder(state.driver())
+    except FakeNvmlError as error:
+        raise CardError(f"no simulated libraries: {error}") from error
+    return {"LD_LIBRARY_PATH": str(folder), STATE_VARIABLE: str(state.path.absolute())}
 
 
 def visible_cards(value: str | None, cards: Sequence[_C]) -> tuple[_C, ...]:

@@ -163,7 +163,7 @@ def _container_status(one: ContainerState, has_inits: bool) -> Object:
         "lastState": {},
     }
     if one.runs:
-        status["containerID"] = f"simulated://{one.runs[-1].pid}"
+        status["containerID"] = f"simulated://{one.runs[-1].id}"
     if one.devices and one.container.kind is Kind.APP:
         status["allocatedResourcesStatus"] = [_device_status(name, ids) for name, ids in one.devices.items()]
     last = previous[:-1] if "terminated" in status["state"] else previous
@@ -198,7 +198,7 @@ def _terminated(run: Run) -> Object:
         "reason": run.exit.reason,
         "startedAt": timestamp(run.started),
         "finishedAt": timestamp(run.exit.finished),
-        "containerID": f"simulated://{run.pid}",
+        "containerID": f"simulated://{run.id}",
     } | ({"message": run.exit.message} if run.exit.message else {})
 
 

@@ -204,7 +204,7 @@ class PodWorker:
             try:
                 async with self._one_start:
                     await self._around.devices.pre_start(self._uid, container.name)
-                    return self._start_now(container)
+                    return await self._start_now(container)
             except PreStartError as error:
                 self._wait_because(container, Waiting("CreateContainerConfigError", str(error)))
                 await self.writer.warn("Failed", f"Error: {error}")
@@ -213,11 +213,12 @@ class PodWorker:
                     await news.wait()
             pause = min(2 * pause, self._around.timings.start_retry_longest)
 
-    def _start_now(self, container: Container) -> Run:
+    async def _start_now(self, container: Container) -> Run:
         self._waiting.pop(container.name, None)
         from_plugins, requests = self._around.devices.given(self._uid, container.name)
         environment = environment_of(self.pod, container, from_plugins)
-        run = self._around.runtime.start(self._uid, container, environment, requests)
+        qos = str((self.pod.get("status") or {}).get("qosClass", "Burstable"))
+        run = await self._around.runtime.start(self._uid, container, environment, requests, qos)
         self.publish()
         return run
 

@@ -70,15 +70,16 @@ class Probes:
 
     @contextlib.asynccontextmanager
     async def running(
-        self, arguments: Sequence[str], variables: Mapping[str, str], visible: str | None
+        self, arguments: Sequence[str], variables: Mapping[str, str], visible: str | None, cgroup: Path
     ) -> AsyncIterator[Process]:
-        """A probe with the container's variables, which sees these cards; it is killed at the end if it still runs.
+        """A probe with the container's variables, which sees these cards, in this cgroup; it is killed at the end if it still runs.
 
         Raises CardError if the node's simulated libraries cannot be built.
         """
         folder = self._folder / str(next(self._numbers))
         folder.mkdir(parents=True)
         environment = await self._environment(folder, variables, visible)
+        environment["FAKENVML_CGROUP"] = str(cgroup)
         pipe = asyncio.subprocess.PIPE
         started = await asyncio.create_subprocess_exec(
             *tied([sys.executable, "-I", "-c", PROBE, *arguments]),

@@ -21,6 +21,7 @@ from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
 from clusters.images.probe_container import probe_arguments
 from clusters.kubelet.environment import DeviceRequests, gpu_lines, visible_devices
 from clusters.kubelet.kubelet_cards import CardError, Cards, RealCards
+from clusters.kubelet.memory_limits import HookError, MemoryLimits
 from clusters.kubelet.pods import Container
 from clusters.kubelet.probe_process import Probes, Process
 
@@ -54,6 +55,8 @@ class Run:
     def __init__(
         self, container: Container, behaviour: Behaviour, attempt: int, pid: int, clock: Callable[[], float]
     ) -> None:
+        # A container's id is 32 bytes in hexadecimal digits.
+        self.id = hashlib.sha256(str(pid).encode()).hexdigest()
         self.container = container
         self.attempt = attempt
         self.behaviour = behaviour
@@ -88,12 +91,12 @@ class Run:
         """Do this when it ends; what was asked for last is done first."""
         self._at_end.callback(release)
 
-    def begin(self, cards: Cards | RealCards, visible: str | None) -> None:
+    def begin(self, cards: Cards | RealCards, visible: str | None, cgroup: Path) -> None:
         """Take the memory that the behaviour wants and let time run. A card without room ends the container."""
         self._print_in_time()
         if self.behaviour.holds_mib:
             try:
-                self._hold(cards, visible)
+                self._hold(cards, visible, cgroup)
             except CardError as error:
                 self.print(f"error: {error}")
                 self.finish(1)
@@ -144,12 +147,12 @@ class Run:
             else:
                 self.print(text)
 
-    def _hold(self, cards: Cards | RealCards, visible: str | None) -> None:
+    def _hold(self, cards: Cards | RealCards, visible: str | None, cgroup: Path) -> None:
         seen = cards.visible(visible)
         if not seen:
             raise CardError("no CUDA-capable device is detected")
         uuid, pid = seen[0].uuid, self.pid
-        cards.add_process(uuid, pid, self.behaviour.holds_mib, self.behaviour.process)
+        cards.add_process(uuid, pid, self.behaviour.holds_mib, self.behaviour.process, cgroup)
         self.at_end(lambda: cards.remove_process(uuid, pid))
 
     def _at(self, seconds: float, code: int) -> None:
@@ -168,8 +171,8 @@ class Runtime:
     """The containers of one node; ``probes`` runs probes for real.
 
     ``processes`` is a folder like ``/proc`` in which each process has its control group: only ``<pid>/cgroup`` is there, in version
-    2, named as containerd does it with the systemd driver. Programs that map a pid to its pod get this folder instead of the
-    machine's own ``/proc``, in which simulated pids do not exist.
+    2, named as in ``limits``. Programs that map a pid to its pod get this folder instead of the machine's own ``/proc``, in which
+    simulated pids do not exist.
     """
 
     def __init__(
@@ -179,18 +182,30 @@ class Runtime:
         clock: Callable[[], float],
         processes: Path,
         probes: Probes,
+        limits: MemoryLimits,
     ) -> None:
         self._behaviours = behaviours
         self._cards = cards
         self._clock = clock
         self._processes = processes
         self._probes = probes
+        self._limits = limits
         self._playing: set[asyncio.Task[None]] = set()
         self._pids = itertools.count(_FIRST_PID)
         self._runs: dict[tuple[str, str], list[Run]] = {}
 
-    def start(self, uid: str, container: Container, environment: Mapping[str, str], requests: DeviceRequests) -> Run:
-        """Start a container of the pod; its log begins with its GPU variables and what else names its cards, if it is simulated."""
+    async def start(
+        self,
+        uid: str,
+        container: Container,
+        environment: Mapping[str, str],
+        requests: DeviceRequests,
+        qos: str = "Burstable",
+    ) -> Run:
+        """Start a container of the pod; its log begins with its GPU variables and what else names its cards, if it is simulated.
+
+        Returns when the hook has limited its memory, immediately if it has nothing to limit.
+        """
         failure = ""
         behaviour = Behaviour()
         try:
@@ -200,49 +215,63 @@ class Runtime:
         before = self._runs.get((uid, container.name), [])
         attempt = before[-1].attempt + 1 if before else 0
         run = Run(container, behaviour, attempt, next(self._pids), self._clock)
+        group = self._limits.group(uid, qos, run.id)
+        if not failure:
+            failure = await self._limit(run, group, environment, requests)
         # The life before is kept for its log and its exit code.
         self._runs[uid, container.name] = [*before[-1:], run]
         if failure:
             run.print(f"error: {failure}")
             run.finish(_CANNOT_RUN, "StartError", failure)
         else:
-            self._begin(run, uid, environment, requests)
+            self._begin(run, group, {**behaviour.environment, **environment}, requests)
         return run
 
-    def _begin(self, run: Run, uid: str, environment: Mapping[str, str], requests: DeviceRequests) -> None:
-        visible = visible_devices(environment, requests)
+    async def _limit(self, run: Run, group: str, environment: Mapping[str, str], requests: DeviceRequests) -> str:
+        """Make its cgroup and run the hook; answers why the container cannot start."""
+        folder = self._limits.begin(group)
+        run.at_end(lambda: self._limits.end(folder))
+        image = run.behaviour.environment
+        variables = self._limits.variables(image, requests.variables, environment)
+        try:
+            await self._limits.apply(folder, variables, visible_devices({**image, **environment}, requests))
+        except HookError as error:
+            return str(error)
+        except BaseException:
+            run.finish(_KILLED)
+            raise
+        return ""
+
+    def _begin(self, run: Run, group: str, environment: Mapping[str, str], requests: DeviceRequests) -> None:
+        visible, cgroup = visible_devices(environment, requests), self._limits.folder(group)
         arguments = probe_arguments(run.container.command)
         if arguments is None:
             for line in (*gpu_lines(environment), *requests.lines()):
                 run.print(line)
-            self._show(run, uid)
-            run.begin(self._cards, visible)
+            self._show(run, group)
+            run.begin(self._cards, visible, cgroup)
             return
-        task = asyncio.create_task(self._play(run, uid, self._probes.running(arguments, environment, visible)))
+        probe = self._probes.running(arguments, environment, visible, cgroup)
+        task = asyncio.create_task(self._play(run, group, probe))
         self._playing.add(task)
         task.add_done_callback(self._playing.discard)
 
-    async def _play(self, run: Run, uid: str, probe: contextlib.AbstractAsyncContextManager[Process]) -> None:
+    async def _play(self, run: Run, group: str, probe: contextlib.AbstractAsyncContextManager[Process]) -> None:
         try:
             async with probe as process:
                 if run.exit is None:
                     run.pid = process.pid
-                    self._show(run, uid)
+                    self._show(run, group)
                     await run.play(process)
         except (CardError, OSError) as error:
             run.print(f"error: {error}")
             run.finish(_CANNOT_RUN, "StartError", str(error))
 
-    def _show(self, run: Run, uid: str) -> None:
+    def _show(self, run: Run, group: str) -> None:
         """It is seen before it holds a card, and until it has let go."""
-        slice_name = f"kubepods-burstable-pod{uid.replace('-', '_')}.slice"
-        # A container's id is 32 bytes in hexadecimal digits; this one is its pid's alone.
-        container = hashlib.sha256(str(run.pid).encode()).hexdigest()
         folder = self._processes / str(run.pid)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cgroup").write_text(
-            f"0::/kubepods.slice/kubepods-burstable.slice/{slice_name}/cri-containerd-{container}.scope\n"
-        )
+        (folder / "cgroup").write_text(f"0::/{group}\n")
         run.at_end(lambda: shutil.rmtree(folder, ignore_errors=True))
 
     def runs(self, uid: str, name: str) -> tuple[Run, ...]:

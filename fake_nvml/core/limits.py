@@ -18,7 +18,7 @@ from fake_nvml.core.records import card_slots, free_bytes, processes
 from fake_nvml.eras import has_symbol
 from fake_nvml.fake_nvml_errors import StateError
 
-# What counts and enforces: the kernel's controller, the driver itself, or neither.
+# The part that counts and enforces: the kernel's controller, the driver itself, or neither.
 BACKENDS: Final = MappingProxyType({"dmem": LIMITS_DMEM, "misc": LIMITS_MISC, "none": LIMITS_NONE})
 NO_LIMIT: Final = "max"
 _SIZE: Final = re.compile(r"(\d{1,15})(KiB|MiB|GiB|TiB|)")
@@ -118,7 +118,7 @@ def free_below_limit(content: StateFile, slot: int, chain: Sequence[int]) -> int
 
 
 def charged(content: StateFile, slot: int, cgroup: int) -> int:
-    """What processes of a cgroup hold of a card, as its limit counts it."""
+    """The memory of a card that processes of a cgroup hold, as its limit counts it."""
     known = (row for row in processes(content, slot) if row.cgroup == cgroup and row.memory != UNKNOWN64)
     return sum(row.memory - row.managed for row in known)
 

@@ -14,9 +14,11 @@ from clusters.images.probe_container import PROBE, probe_container
 from clusters.kubelet.environment import DeviceRequests
 from clusters.kubelet.kubelet_cards import Cards, RealCard, visible_cards
 from clusters.kubelet.kubelet_devices import Allocation, AllocationError, Device, DeviceBook, complete
+from clusters.kubelet.memory_limits import MemoryLimits
 from clusters.kubelet.pods import Container, Kind
 from clusters.kubelet.probe_process import Probes
 from clusters.kubelet.runtime import Runtime
+from clusters.provider import LimitSpec
 
 R = "example.com/slice"
 NAMES = [f"id{number}" for number in range(12)]
@@ -65,11 +67,12 @@ def test_the_variable_says_which_cards_are_seen(value: str | None, indices: list
 
 async def test_another_text_is_never_started(tmp_path: Path) -> None:
     """A command that differs in one character is simulated as any other, and creates nothing."""
-    runtime = Runtime(Behaviours(), Cards(), lambda: 0.0, tmp_path, Probes(tmp_path / "run", Cards()))
+    limits = MemoryLimits(tmp_path / "cgroup", tmp_path, Cards(), LimitSpec())
+    runtime = Runtime(Behaviours(), Cards(), lambda: 0.0, tmp_path, Probes(tmp_path / "run", Cards()), limits)
     proof = tmp_path / "proof"
     command = [*probe_container("main", "python:3.12")["command"][:2], f"{PROBE}\nopen({str(proof)!r}, 'w')", "look"]
     container = Container("main", "python:3.12", Kind.APP, {}, (), tuple(command))
-    run = runtime.start("uid", container, {}, DeviceRequests())
+    run = await runtime.start("uid", container, {}, DeviceRequests())
     await runtime.settled()
 
     # Above any pid that a kernel gives.
