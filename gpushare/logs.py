@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 _SECOND: Final = "%Y-%m-%dT%H:%M:%S"
 # How long the end of a program waits until what it has logged is written, in seconds.
 _FLUSH_SECONDS: Final = 1.0
-# How long the thread waits for more lines after the first: waking it costs more than a line does.
+# The time between two writes, in which lines gather: waking the thread costs more than a line does.
 _GATHER_SECONDS: Final = 0.05
 # All that str.isprintable refuses: control characters, line separators, text direction, lone surrogates.
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
@@ -109,10 +109,11 @@ class _Writer(logging.Handler):
         super().close()
 
     def _run(self) -> None:
-        is_ended = False
+        is_ended, again = False, 0.0
         while not is_ended:
             lines = [self._lines.get()]
-            time.sleep(_GATHER_SECONDS)
+            time.sleep(max(again - time.monotonic(), 0))
+            again = time.monotonic() + _GATHER_SECONDS
             while not self._lines.empty():
                 lines.append(self._lines.get())
             is_ended = None in lines
