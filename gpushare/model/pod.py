@@ -8,9 +8,12 @@ answer for it as for the whole pod, the same refusal included: a text that is to
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from gpushare import wire
@@ -44,6 +47,13 @@ _FINISHED: Final = ("Succeeded", "Failed")
 SCHEDULED: Final = "PodScheduled"
 
 Amount = str | int | float
+T = TypeVar("T")
+
+# The longest text of which equal values are one in memory, and of JSON of such values.
+_SHORT: Final = 5
+_LONGEST_SHARED: Final = 1024
+_CONTAINERS: Final = functools.lru_cache(maxsize=1024)(msgspec.json.Decoder(list[Container]).decode)
+_STATUSES: Final = functools.lru_cache(maxsize=1024)(msgspec.json.Decoder(list[ContainerStatus]).decode)
 
 # On the API's copy of a static pod: the uid that the kubelet itself uses for it. Any author may write it (``static_uid``).
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -261,17 +271,32 @@ def kept_of(pod: Pod) -> Pod:
         node_name=spec.node_name,
         scheduler_name=None if spec.scheduler_name is None else spec.scheduler_name[: SCHEDULER_TEXT_KEPT.most],
         scheduling_gates=spec.scheduling_gates and spec.scheduling_gates[:1],
-        containers=_containers(spec.containers),
-        init_containers=_containers(spec.init_containers),
+        containers=_shared(_containers(spec.containers), _CONTAINERS),
+        init_containers=_shared(_containers(spec.init_containers), _CONTAINERS),
         priority=spec.priority,
     )
     if status is not None:
         message = None if status.message is None else status.message[: MESSAGE_KEPT.most]
-        status = replace(status, message=message, conditions=_kept_report(status))
+        started, initial = (
+            _shared(one, _STATUSES) for one in (status.container_statuses, status.init_container_statuses)
+        )
+        status = replace(
+            status,
+            message=message,
+            conditions=_kept_report(status),
+            container_statuses=started,
+            init_container_statuses=initial,
+        )
     controller = controller_of(metadata)
     owners = None if controller is None else [controller]
     annotations = _annotations(metadata.annotations or {})
     return Pod(replace(metadata, annotations=annotations, labels=None, owner_references=owners), kept, status)
+
+
+def _shared(found: T | None, value_of: Callable[[bytes], T]) -> T | None:
+    """One value for all equal ones, unless they are large: the pods of one template differ in little."""
+    text = None if found is None else msgspec.json.encode(found)
+    return found if text is None or len(text) > _LONGEST_SHARED else value_of(text)
 
 
 def scheduler_report(status: PodStatus | None) -> PodCondition | None:
@@ -289,9 +314,14 @@ def _kept_report(status: PodStatus) -> list[PodCondition] | None:
 
 
 def _annotations(annotations: Mapping[str, str]) -> dict[str, str] | None:
-    kept = {name: annotations[name][: bound.most + 1] for name, bound in _BOUNDS.items() if name in annotations}
+    kept = {name: _cut(annotations[name], bound) for name, bound in _BOUNDS.items() if name in annotations}
     unknown = unknown_wish(annotations)
     return (kept | {unknown: ""} if unknown else kept) or None
+
+
+def _cut(text: str, bound: Bound) -> str:
+    """One character behind its bound; one value for all equal ones that are as short as a number of units."""
+    return sys.intern(text) if len(text) <= _SHORT else text[: bound.most + 1]
 
 
 def _containers(containers: Iterable[Container] | None) -> list[Container] | None:

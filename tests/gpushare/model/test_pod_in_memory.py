@@ -153,6 +153,19 @@ def test_a_kept_pod_stays_on_its_node_with_its_priority() -> None:
     assert kept_of(msgspec.convert({"spec": spec}, Pod)).spec == PodSpec(node_name="n", priority=7)
 
 
+@pytest.mark.parametrize(("containers", "is_shared"), [(1, True), (100, False)])
+def test_pods_of_one_template_share_their_containers(containers: int, is_shared: bool) -> None:
+    """Equal containers and statuses are in memory once, unless they are large: an author decides about their size."""
+    names = [{"name": f"container-{number}"} for number in range(containers)]
+    document = {"spec": {"containers": names}, "status": {"phase": "Running", "containerStatuses": names}}
+    one, other = (kept_of(msgspec.convert(document, Pod)) for _ in range(2))
+
+    assert one == other
+    assert one.status is not None and other.status is not None
+    assert (one.spec.containers is other.spec.containers) == is_shared
+    assert (one.status.container_statuses is other.status.container_statuses) == is_shared
+
+
 def test_a_text_is_cut_one_character_behind_its_bound() -> None:
     """Its reader still sees that it is too large; of a wish that nothing reads only the name stays."""
     bounds = {
