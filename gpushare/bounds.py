@@ -77,6 +77,10 @@ CARDS_TEXT: Final = Bound("a node's cards annotation", 65536, "characters")
 # So many pods that overuse their cards, the worst of a node, each with its uid and three numbers.
 OVERUSERS: Final = Bound("the number of overusing pods that a node names", 64, "pods")
 OVERUSE_TEXT: Final = Bound("a node's overuse annotation", 8192, "characters")
+# Some 150 containers of a pod with a limit on one card, each with a name, a word and two numbers.
+LIMITS_TEXT: Final = Bound("a pod's limits annotation", 8192, "characters")
+# A runtime's name and 64 hexadecimal digits.
+CONTAINER_ID: Final = Bound("the id of a container", 128, "characters")
 # Unhealthy cards, or cards that are healthy again: indices or UUIDs of all cards of a node. A ConfigMap can have 1 MiB.
 CARD_LIST: Final = Bound("a list of GPUs", 6144, "characters")
 # A kubelet takes 110 pods by default and some hundreds at most; each waits here only until it is bound or gone.

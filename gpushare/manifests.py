@@ -87,19 +87,28 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     overhead: dict[str, str | int | float] | None = None
 
 
+class NotRunning(msgspec.Struct, gc=False):
+    """Why a container does not run."""
+
+    reason: str | None = None
+    message: str | None = None
+
+
 class ContainerState(msgspec.Struct, gc=False):
     """Which of the three states a container is in."""
 
     running: Presence | None = None
-    waiting: Presence | None = None
-    terminated: Presence | None = None
+    waiting: NotRunning | None = None
+    terminated: NotRunning | None = None
 
 
-class ContainerStatus(msgspec.Struct, gc=False):
-    """The kubelet's report on one container."""
+class ContainerStatus(msgspec.Struct, rename="camel", gc=False):
+    """The kubelet's report on one container; ``container_id`` is the runtime's, as ``containerd://ID``."""
 
     name: str = ""
     state: ContainerState | None = None
+    last_state: ContainerState | None = None
+    container_id: str | None = msgspec.field(name="containerID", default=None)
 
 
 class PodCondition(msgspec.Struct, gc=False):

@@ -30,6 +30,9 @@ ANNOTATION_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
 # Annotation of a pod that has ended by its phase, while its status still shows running containers: the id of the boot
 # that ended them. Written by the device plugin. Ours.
 ANNOTATION_ENDED: Final = "ALIYUN_COM_GPU_MEM_ENDED"
+# Annotation of a pod, written by a device plugin with --memory-limit: the limit of each container that is in force, as JSON
+# (model.limits). Ours.
+ANNOTATION_LIMITS: Final = "ALIYUN_COM_GPU_MEM_LIMITS"
 EXTENDER_BOOK: Final = "gpushare/1"
 # Several cards for one pod, as JSON: for the index of each container, the units on each card, by the card's index.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
@@ -77,6 +80,8 @@ ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 ANNOTATION_OVERUSE: Final = "aliyun.com/gpushare-overuse"
 # Condition of a node, written by the device plugin: are all its cards healthy? Ours.
 CONDITION_HEALTHY: Final = "GPUShareHealthy"
+# Condition of a node, written by a device plugin with --memory-limit: does the driver limit each container to its share? Ours.
+CONDITION_LIMITS: Final = "GPUShareMemoryLimits"
 
 # Annotation of kube-scheduler's static pod, written by gpushare-setup: the digest of its file, so that the kubelet restarts it when
 # the file is another. Ours.
@@ -94,6 +99,10 @@ EVENT_MEMORY_OVERUSE: Final = "GPUShareMemoryOveruse"
 EVENT_MEMORY_OVERUSE_ENDED: Final = "GPUShareMemoryOveruseEnded"
 EVENT_OVERUSER_EVICTED: Final = "GPUShareOveruserEvicted"
 EVENT_OVERUSER_STAYS: Final = "GPUShareOveruserStays"
+EVENT_NOT_LIMITED: Final = "GPUShareNotLimited"
+EVENT_LIMIT_LOOSE: Final = "GPUShareLimitLoose"
+EVENT_LIMIT_TIGHT: Final = "GPUShareLimitTight"
+EVENT_LIMIT_FAILS: Final = "GPUShareLimitFails"
 EVENT_CARD_NOT_BOOKED: Final = "GPUShareCardNotBooked"
 EVENT_CARD_UNHEALTHY: Final = "GPUShareCardUnhealthy"
 EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"
@@ -110,6 +119,9 @@ ENV_POD_UNITS: Final = "ALIYUN_COM_GPU_MEM_POD"
 ENV_CONTAINER_UNITS: Final = "ALIYUN_COM_GPU_MEM_CONTAINER"
 ENV_DEVICE_UNITS: Final = "ALIYUN_COM_GPU_MEM_DEV"
 ENV_ISOLATION_OFF: Final = "CGPU_DISABLE"
+# Read by NVIDIA's hook apply-cuda-memory-limits, which has the driver limit the container's control group; in MiB. Ours.
+ENV_MEMORY_LIMIT: Final = "NVIDIA_GPU_MEMORY_LIMIT"
+ENV_MEMORY_REQUEST: Final = "NVIDIA_GPU_MEMORY_REQUEST"
 
 # Labels of a node.
 LABEL_ISOLATION_OFF: Final = "cgpu.disable.isolation"

@@ -91,6 +91,39 @@ class UsageFlags:
         return self.is_on or self.evict
 
 
+OFF: Final = "off"
+REQUIRE: Final = "require"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitFlags:
+    """Whether the driver limits each container to its share of a card."""
+
+    mode: str = flag(
+        "memory-limit",
+        "have the driver (R615 or newer) limit each container to its share; driver: if the node can, require: give out no card "
+        "that cannot be limited",
+        OFF,
+        choices=(OFF, "driver", REQUIRE),
+    )
+    slack: Tolerance = flag(
+        "memory-limit-slack", "a container's limit is its share and this: 10%, 256MiB, 0", "0", _tolerance
+    )
+    cgroup_root: str = flag(
+        "cgroup-root", "the host's control groups, by which a limit is verified", "/host/sys/fs/cgroup"
+    )
+
+    @property
+    def is_on(self) -> bool:
+        """Are containers limited?"""
+        return self.mode != OFF
+
+    @property
+    def is_required(self) -> bool:
+        """Does a container get no card that cannot be limited?"""
+        return self.mode == REQUIRE
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerFlags:
     """How a container's runtime learns its card."""

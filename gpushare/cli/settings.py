@@ -14,7 +14,7 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.cli.flags import Flag, boolean, duration, flag, group, host_port, number, optional, parse, switch
-from gpushare.cli.plugin_flags import ContainerFlags, HealthFlags, UsageFlags
+from gpushare.cli.plugin_flags import ContainerFlags, HealthFlags, LimitFlags, UsageFlags
 from gpushare.errors import UsageError
 from gpushare.model.quantity import MemoryUnit
 
@@ -177,6 +177,7 @@ class DevicePluginSettings(ProgramSettings):
         "metrics-address", _METRICS.format("/metrics and /healthz"), "", host_port, shown="off"
     )
     usage: UsageFlags = group(UsageFlags)
+    limits: LimitFlags = group(LimitFlags)
     delete_unadmitted: bool = switch(
         "delete-unadmitted",
         "delete pods of a controller that failed admission for a reason that has passed, so that it replaces them",

@@ -31,6 +31,7 @@ from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer, stay_registered
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
+from gpushare.deviceplugin.limit_watch import LimitWatch
 from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
 from gpushare.deviceplugin.usage_watch import OveruserEvictor, ProcessOwners, UsageWatch
@@ -153,6 +154,13 @@ class DevicePlugin:
             settings.health.survey_interval, os.environ.get(wire.ENV_VISIBLE_DEVICES, ""),  # noqa: TID251  # the container's
         )  # fmt: skip
         self.metrics.pods = self.pods.in_admission_order
+        self.limits: LimitWatch | None = None
+        if settings.limits.is_on:
+            self.limits = LimitWatch(
+                self.session, self.thread, self.node, self.health, self.pods, self.client, self.events, self.metrics,
+                settings.limits, settings.container, settings.usage.interval, Path(settings.usage.proc_root), self.clock,
+            )  # fmt: skip
+            self.watch.on_count = self.limits.check
 
     async def start(self, group: asyncio.TaskGroup) -> None:
         """Start everything in its order; what goes on for ever goes on in ``group``."""
@@ -161,6 +169,8 @@ class DevicePlugin:
         await self._serve(group)
         if self.settings.usage.is_needed:
             group.create_task(self._usage_watch(self.settings.usage).run())
+        if self.limits is not None:
+            group.create_task(self.limits.run())
         group.create_task(self.watch.run())
         group.create_task(follow_declared(self.client, self.node, self.health))
         # Changes of our Node by others: by a kubelet that starts again, by an operator.
@@ -210,6 +220,7 @@ class DevicePlugin:
         allocator = Allocator(
             client, pods, node, records, events,
             rules=settings.container, metrics=self.metrics, repairs=settings.repair == "exchange",
+            limit=self.limits.limit if self.limits is not None else lambda cards: None,
         )  # fmt: skip
         await until_units_agree(client, node, pods, events)
         if settings.slots:

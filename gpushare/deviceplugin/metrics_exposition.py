@@ -116,6 +116,9 @@ class PluginExposition(Collector):
 
     def _of_pods(self, cards: NodeCards) -> Iterable[Metric]:
         metrics, pods, present = self.metrics, tuple(self.metrics.pods()), {card.index for card in cards.cards}
+        if metrics.limits is not None:
+            text = "Running containers with a booking, by the state of the limit that the driver enforces."
+            yield _gauge("container_limits", text, metrics.limits, "state")
         rows = {_of_pod(use.on): use.booked for use in bookings(pods, cards) if use.on.index in present}
         yield _gauge("pod_booked_bytes", "Card memory that the pod booked.", rows, *_POD)
         if metrics.seen is None:

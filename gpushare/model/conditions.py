@@ -1,4 +1,4 @@
-"""The condition ``GPUShareHealthy`` of a node, and the times of conditions. Pure."""
+"""Our conditions of a node, and the times of conditions. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ NO_CARDS: Final = "NoCards"
 
 
 def healthy_condition(node: ReportedNode) -> NodeCondition | None:
-    """The condition, if the node's device plugin writes one."""
+    """The condition ``GPUShareHealthy``, if the node's device plugin writes one."""
+    return condition_of(node, wire.CONDITION_HEALTHY)
+
+
+def condition_of(node: ReportedNode, name: str) -> NodeCondition | None:
+    """The condition of this type, if there is one."""
     conditions = (node.status.conditions if node.status else None) or ()
-    return next((one for one in conditions if one.type == wire.CONDITION_HEALTHY), None)
+    return next((one for one in conditions if one.type == name), None)
 
 
 def heartbeat_age(condition: NodeCondition, now: float) -> float | None:

@@ -29,7 +29,9 @@ from gpushare.bounds import (
 from gpushare.errors import InvalidWishError
 from gpushare.manifests import (
     Container,
+    ContainerState,
     ContainerStatus,
+    NotRunning,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -278,7 +280,7 @@ def kept_of(pod: Pod) -> Pod:
     if status is not None:
         message = None if status.message is None else status.message[: MESSAGE_KEPT.most]
         started, initial = (
-            _shared(one, _STATUSES) for one in (status.container_statuses, status.init_container_statuses)
+            _shared(_statuses(one), _STATUSES) for one in (status.container_statuses, status.init_container_statuses)
         )
         status = replace(
             status,
@@ -335,6 +337,18 @@ def _containers(containers: Iterable[Container] | None) -> list[Container] | Non
         )
         for one in containers
     ]
+
+
+def _statuses(statuses: Iterable[ContainerStatus] | None) -> list[ContainerStatus] | None:
+    """Without what differs from pod to pod: ids and messages."""
+    return None if statuses is None else [ContainerStatus(one.name, bare(one.state)) for one in statuses]
+
+
+def bare(state: ContainerState | None) -> ContainerState | None:
+    """Which state it is, without reason and message."""
+    if state is None:
+        return None
+    return ContainerState(state.running, state.waiting and NotRunning(), state.terminated and NotRunning())
 
 
 def _amounts(amounts: Mapping[str, Amount] | None) -> dict[str, Amount] | None:

@@ -9,6 +9,7 @@ NvmlError
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,6 +95,15 @@ class Checkup:
 
     answers: bool
     action: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSupport:
+    """The driver's part in memory limits: its version, whether it can set them, and by UUID why a card does not answer one."""
+
+    driver: str
+    sets_limits: bool
+    refusals: Mapping[str, str]
 
 
 # NVML's codes for a process that is kept from a card: no permission, blocked by the operating system (its control groups).

@@ -13,7 +13,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pynvml
@@ -21,6 +23,7 @@ import pynvml
 from gpushare.nvml.api import (
     Card,
     CardLostError,
+    LimitSupport,
     NoDriverError,
     NotInitializedError,
     NvmlError,
@@ -34,6 +37,13 @@ _MIB: Final = 1024 * 1024
 _NOT_KNOWN: Final = 2**64 - 1
 # Far more cards than a machine holds: such a count is no answer.
 _MOST_CARDS: Final = 1024
+# Codes of a driver that has no limits after all; 0 is a pynvml that has none.
+_WITHOUT_LIMITS: Final = (
+    0,
+    pynvml.NVML_ERROR_UNINITIALIZED,
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+    pynvml.NVML_ERROR_UNKNOWN,
+)
 # Words of 64 NUMA nodes each to ask for.
 _AFFINITY_WORDS: Final = 4
 _AFFINITY_NODE: Final = 0
@@ -142,6 +152,39 @@ def processes(uuid: str) -> tuple[Process, ...]:
         before = found.get(pid)
         found[pid] = mib if before is None else max(before, mib or 0)
     return tuple(Process(pid, found[pid]) for pid in sorted(found))
+
+
+def limit_support(uuids: Iterable[str], folder: Path) -> LimitSupport:
+    """May these cards limit the memory of control groups? ``folder`` is any group's. Setting a limit would need privilege."""
+    driver = known(lambda: text_of(pynvml.nvmlSystemGetDriverVersion)) or ""
+    sets_limits = known(lambda: pynvml._nvmlGetFunctionPointer("nvmlDeviceSetMemoryLimits_v1")) is not None
+    refusals = {}
+    for uuid in uuids if sets_limits else ():
+        try:
+            memory_limit(uuid, folder)
+        except NvmlError as error:
+            if error.code in _WITHOUT_LIMITS:
+                refusals[uuid] = str(error)
+    return LimitSupport(driver, sets_limits, refusals)
+
+
+def memory_limit(uuid: str, folder: Path) -> int | None:
+    """The most bytes of a card that the processes of a control group may have, None for no limit; ``folder`` is the group's.
+
+    A group without a limit answers NOT_FOUND if the kernel counts, and NOT_SUPPORTED if the driver does. Raises NvmlError.
+    """
+    with translated(f"find card {uuid}"):
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    try:
+        with translated(f"read the memory limit of {folder} on card {uuid}"):
+            # Since pynvml 13.615.71.
+            limits = pynvml.c_nvmlGetMemoryLimits_v1_t(os.fsencode(folder))
+            pynvml.nvmlDeviceGetMemoryLimits_v1(handle, limits)
+    except NvmlError as error:
+        if error.code in (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_NOT_SUPPORTED):
+            return None
+        raise
+    return None if limits.hardLimit == _NOT_KNOWN else int(limits.hardLimit)
 
 
 def shut_down() -> None:

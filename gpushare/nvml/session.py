@@ -32,6 +32,7 @@ from gpushare.nvml.api import (
     Card,
     CardLostError,
     Checkup,
+    LimitSupport,
     NoDriverError,
     NotInitializedError,
     NvmlError,
@@ -238,6 +239,16 @@ class NvmlSession:
         """The processes on a card, by pid. Raises NvmlError; NotInitializedError while NVML is not open."""
         self._check_open()
         return library.processes(uuid)
+
+    def limit_support(self, folder: Path) -> LimitSupport:
+        """May the cards limit the memory of control groups? ``folder`` is any group's. Raises NotInitializedError."""
+        self._check_open()
+        return library.limit_support(self._handles, folder)
+
+    def memory_limit(self, uuid: str, folder: Path) -> int | None:
+        """The most bytes of a card that a control group may have, None for no limit. Raises NvmlError."""
+        self._check_open()
+        return library.memory_limit(uuid, folder)
 
     def close(self) -> None:
         """Stop listening and let NVML go. May be called again, and ``renew`` after it."""

@@ -5,14 +5,23 @@ from __future__ import annotations
 import functools
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation.exchange import Exchange
 from gpushare.deviceplugin.allocation.hand_bound import HandBound, judged
 from gpushare.deviceplugin.allocation.node_view import NodeSnapshot, NodeView
-from gpushare.deviceplugin.core.candidates import Candidate, Offer, candidates, ids_by_card, last_guard, match, room
+from gpushare.deviceplugin.core.candidates import (
+    Candidate,
+    Cards,
+    Offer,
+    candidates,
+    ids_by_card,
+    last_guard,
+    match,
+    room,
+)
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer, answer
 from gpushare.deviceplugin.core.devices import DeviceIds, check_ids_of_pod
 from gpushare.deviceplugin.core.kept_pods import KeptPod
@@ -21,17 +30,22 @@ from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError
 
 _LOG = logging.getLogger(__name__)
+# The limit of a container with these cards, in MiB; None for none. Raises NoCandidateError if it must have one.
+Limit = Callable[[Cards], int | None]
 _NO_POD: Final[tuple[frozenset[str], str]] = (frozenset(), "")
 
 
 class Admission:
     """Remembers the container of its last answer; all else follows from the node's snapshot."""
 
-    def __init__(self, view: NodeView, exchange: Exchange, hand_bound: HandBound, rules: ContainerFlags) -> None:
+    def __init__(
+        self, view: NodeView, exchange: Exchange, hand_bound: HandBound, rules: ContainerFlags, limit: Limit
+    ) -> None:
         self._view = view
         self._exchange = exchange
         self._hand_bound = hand_bound
         self._rules = rules
+        self._limit = limit
         # The candidate of the last question, for the Allocate that follows with exactly these ids; until then it is a guess.
         self._chosen: dict[frozenset[str], Candidate] = {}
         # The ids that were answered last, and the pod that they were meant for.
@@ -77,6 +91,7 @@ class Admission:
             candidate, key, snapshot.holdings, snapshot.pods, snapshot.cards,
             counts_slots=snapshot.counts_slots, refusal=snapshot.refusal,
         )  # fmt: skip
+        limit = self._limit(candidate.cards)
         self._view.guess(key, candidate)
         await self._exchange.mark()
         self._latest = key, candidate.uid
@@ -88,7 +103,7 @@ class Admission:
         cards = tuple(card for card in snapshot.cards if card.index in given)
         return answer(
             cards, candidate.units, candidate.pod_units, node.nvml_indices, device_ids, self._rules,
-            isolation_off=node.isolation_off,
+            isolation_off=node.isolation_off, limit=limit,
         )  # fmt: skip
 
     def _take_question(self, ids: frozenset[str]) -> Candidate | None:

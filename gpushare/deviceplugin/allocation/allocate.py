@@ -35,7 +35,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.bounds import REPAIRS_A_MINUTE
 from gpushare.cli.plugin_flags import ContainerFlags
-from gpushare.deviceplugin.allocation.admission import Admission
+from gpushare.deviceplugin.allocation.admission import Admission, Limit
 from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange, Restoration
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
 from gpushare.deviceplugin.allocation.node_view import NodeView
@@ -66,7 +66,8 @@ _ADMISSION_SECONDS: Final = 2.0
 class Allocator:
     """Answers the kubelet for one node. One call at a time: each sees what the one before it did.
 
-    ``repairs`` is False if annotations that name the wrong card are only reported. ``view`` is all that it knows of the node.
+    ``repairs`` is False if annotations that name the wrong card are only reported. ``limit`` is as in
+    ``admission``. ``view`` is all that it knows of the node.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Allocator:
         rules: ContainerFlags | None = None,
         metrics: PluginMetrics | None = None,
         repairs: bool = True,
+        limit: Limit = lambda cards: None,
         clock_ns: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], float] = time.monotonic,
         settled_seconds: float = SETTLED_SECONDS,
@@ -92,7 +94,7 @@ class Allocator:
         self._exchange = Exchange(self.view, monotonic, metrics, budget, settled_seconds=settled_seconds)
         self._restoration = Restoration(self.view, events, budget, monotonic)
         self._hand_bound = HandBound(self.view, events, clock_ns)
-        self.admission = Admission(self.view, self._exchange, self._hand_bound, rules or ContainerFlags())
+        self.admission = Admission(self.view, self._exchange, self._hand_bound, rules or ContainerFlags(), limit)
         self._verification = Verification(self.view, self._exchange, self._hand_bound)
         # By uid, why a container of the pod may not start now.
         self._held: dict[str, tuple[HoldReason, str]] = {}

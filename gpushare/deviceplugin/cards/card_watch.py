@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -168,6 +168,8 @@ class CardWatch:
     survey_seconds: float = 10.0
     # The cards that this process was given, as its NVIDIA_VISIBLE_DEVICES has them.
     visible: str = ""
+    # Called after each count, before anything is done with its cards.
+    on_count: Callable[[Sequence[Card]], Awaitable[None]] | None = None
     # Turns taken: while this number stands still, NVML does not answer.
     turns: int = field(default=0, init=False)
     survey: Survey = field(default=Survey((), ()), init=False)
@@ -300,6 +302,8 @@ class CardWatch:
         ended = self.clock()
         self._rest_seconds = max(self.survey_seconds, min((ended - started) / _DEAF_PART, _LONGEST_REST))
         self.next_survey = ended + self._rest_seconds
+        if self.on_count is not None:
+            await self.on_count(self.survey.cards)
         return self.survey
 
     def _take_stock(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ If only health changes, sums and count stay, and every reader sees the old state
 that is well again has its ids before a scheduler places a pod there. A card that was taken out stays, unhealthy, while a pod names
 it.
 
-The condition and the overuse annotation are a write of their own after that: a policy of an earlier version that refuses them must
+The conditions and the overuse annotation are a write of their own after that: a policy of an earlier version that refuses them must
 not keep the cards from the Node.
 """
 
@@ -127,9 +127,10 @@ class NodeWriter:
         self._wake = asyncio.Event()
         self._withheld: Mapping[str, str] = {}
         self._now = now
-        # The overuse annotation that the Node should have, and why the last report was refused.
+        # The overuse annotation and the condition about limits that the Node should have, and why the last report was refused.
         self._overuse = ""
         self._refusal = ""
+        self._limits: Health | None = None
 
     async def prepare(self) -> None:
         """Read the Node: which index its cards had, and which were unhealthy. Raises ApiError."""
@@ -189,6 +190,12 @@ class NodeWriter:
             self._overuse = text
             self.wake()
 
+    def show_limits(self, limits: Health) -> None:
+        """The condition about limits is this from now on."""
+        if limits != self._limits:
+            self._limits = limits
+            self.wake()
+
     # Called by the watch of our Node.
 
     def set(self, item: Node) -> None:
@@ -223,6 +230,7 @@ class NodeWriter:
     async def end(self) -> None:
         """The plugin ends: the Node does not show as watched any more."""
         self._overuse = ""
+        self._limits = self._limits and ENDED
         await self._report(ENDED)
 
     async def publish_patiently(self) -> None:
@@ -315,12 +323,12 @@ class NodeWriter:
         _LOG.info("published node=%s cards=%s unit=%s", self.name, count, cards.unit)
 
     async def _report(self, health: Health, node: ReportedNode | None = None) -> None:
-        """Write the condition and the overuse annotation, if ``node``, or what is read now, has others.
+        """Write the conditions and the overuse annotation, if ``node``, or what is read now, has others.
 
         The same failure is worth one line.
         """
         try:
-            patch = report_for(node or await self._read(), health, self._overuse, self._now())
+            patch = report_for(node or await self._read(), health, self._overuse, self._now(), self._limits)
             if patch is None:
                 return
             await self._client.patch_node_status(self.name, patch)

@@ -3,7 +3,7 @@
 From one count of NVML to the next a lost card stays in NVML's count without its UUID and its memory, so it is recognised by the
 card that is missing. A card that is not even counted any more was taken out.
 
-The condition ``GPUShareHealthy`` and the overuse annotation of the Node are written apart from the cards (``report_for``).
+The conditions and the overuse annotation of the Node are written apart from the cards (``report_for``).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from gpushare.model.cards import (
     NodeCards,
     encode_cards,
 )
-from gpushare.model.conditions import HEARTBEAT_SECONDS, NO_CARDS, healthy_condition, heartbeat_age, time_text
+from gpushare.model.conditions import HEARTBEAT_SECONDS, NO_CARDS, condition_of, heartbeat_age, time_text
 from gpushare.model.node import capacity
 from gpushare.model.quantity import MemoryUnit
 
 # NVML's index of a card that was not there since our start.
 NO_INDEX: Final = -1
 # A message is for people; 128 cards with long reasons would be more than they read.
-_LONGEST: Final = 4096
+LONGEST_MESSAGE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +228,13 @@ def health_of(cards: NodeCards, withheld: Mapping[str, str] | None = None) -> He
         return no_cards("; ".join(["no card is shared", *others]))
     unhealthy = [card for card in cards.cards if not card.healthy and card.reason not in NOT_SHARED]
     healthy = [card for card in cards.cards if card.healthy]
-    message = "; ".join([*map(_state, (*unhealthy, *healthy)), *others])[:_LONGEST]
+    message = "; ".join([*map(_state, (*unhealthy, *healthy)), *others])[:LONGEST_MESSAGE]
     return Health("False", "CardsUnhealthy", message) if unhealthy else Health("True", "CardsHealthy", message)
 
 
 def no_cards(problem: str) -> Health:
     """The condition of a node that shares no card."""
-    return Health("False", NO_CARDS, problem[:_LONGEST])
+    return Health("False", NO_CARDS, problem[:LONGEST_MESSAGE])
 
 
 def _state(card: CardFacts) -> str:
@@ -242,21 +242,33 @@ def _state(card: CardFacts) -> str:
     return f"card {card.index} ({card.model}, {card.uuid}) is {state}"
 
 
-def report_for(node: ReportedNode, health: Health, overuse: str, now: float) -> dict[str, Any] | None:
-    """The one write to ``nodes/status`` that brings the Node to these two; None if it shows them and no heartbeat is due.
+def report_for(
+    node: ReportedNode, health: Health, overuse: str, now: float, limits: Health | None = None
+) -> dict[str, Any] | None:
+    """The one write to ``nodes/status`` that brings the Node to these; None if it shows them and no heartbeat is due.
 
-    ``overuse`` is the annotation, "" for none; ``now`` is in seconds since 1970.
+    ``overuse`` is the annotation, "" for none; ``limits`` is the condition about limits, None for none; ``now`` is in seconds since
+    1970.
     """
     patch: dict[str, Any] = {}
     if (node.metadata.annotations or {}).get(wire.ANNOTATION_OVERUSE, "") != overuse:
         patch["metadata"] = {"annotations": {wire.ANNOTATION_OVERUSE: overuse or None}}
-    shown = healthy_condition(node)
-    age = None if shown is None else heartbeat_age(shown, now)
-    is_shown = shown is not None and (shown.status, shown.reason, shown.message) == health
-    # A clock that went back must not silence the heartbeat.
-    if not is_shown or age is None or not -HEARTBEAT_SECONDS < age < HEARTBEAT_SECONDS:
-        at = time_text(int(now))
-        since = shown.last_transition_time if shown is not None and shown.status == health.status else None
-        condition = {"type": wire.CONDITION_HEALTHY, **health._asdict()}
-        patch["status"] = {"conditions": [condition | {"lastHeartbeatTime": at, "lastTransitionTime": since or at}]}
+    wanted = ((wire.CONDITION_HEALTHY, health), (wire.CONDITION_LIMITS, limits))
+    if conditions := [change for name, state in wanted if (change := _condition_for(node, name, state, now))]:
+        patch["status"] = {"conditions": conditions}
     return patch or None
+
+
+def _condition_for(node: ReportedNode, name: str, state: Health | None, now: float) -> dict[str, str] | None:
+    """The change of one condition, if there is one to make."""
+    shown = condition_of(node, name)
+    if state is None:
+        return {"type": name, "$patch": "delete"} if shown is not None else None
+    age = None if shown is None else heartbeat_age(shown, now)
+    is_shown = shown is not None and (shown.status, shown.reason, shown.message) == state
+    # A clock that went back must not silence the heartbeat.
+    if is_shown and age is not None and -HEARTBEAT_SECONDS < age < HEARTBEAT_SECONDS:
+        return None
+    at = time_text(int(now))
+    since = shown.last_transition_time if shown is not None and shown.status == state.status else None
+    return {"type": name, **state._asdict(), "lastHeartbeatTime": at, "lastTransitionTime": since or at}

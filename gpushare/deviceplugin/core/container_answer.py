@@ -47,9 +47,11 @@ def answer(
     rules: ContainerFlags,
     *,
     isolation_off: bool = False,
+    limit: int | None = None,
 ) -> ContainerAnswer:
     """The answer for a container that gets ``device_ids`` of these cards (nearly always one), and so many of its pod's units.
 
+    ``limit`` is the most that the driver is to let it have of each card, in MiB; None for no limit.
     ``nvml_indices`` are NVML's own, by UUID, for runtimes that get an index. For several cards ``…_IDX`` names all
     with commas and ``…_DEV`` is their sum. Raises NoCandidateError for a card that NVML does not show (any more).
     """
@@ -69,6 +71,9 @@ def answer(
     }
     if isolation_off:
         variables[wire.ENV_ISOLATION_OFF] = "true"
+    if limit is not None:
+        # Without a request NVIDIA's hook sets one, which stays on the control groups above the container's for ever.
+        variables |= {wire.ENV_MEMORY_REQUEST: "0", wire.ENV_MEMORY_LIMIT: str(limit)}
     return ContainerAnswer(
         variables=variables,
         mounts={f"{_MOUNTS_FOLDER}/{name}": _MOUNTED for name in names if VOLUME_MOUNTS in chosen},

@@ -8,6 +8,7 @@ A fault makes a card unhealthy until a rule makes it healthy again; nothing mild
     lost                 the same, and if the driver does not know field 230, by answering for a whole cool-down
     the ConfigMap        being struck off it
     no driver            the driver's return
+    no memory limit      being able to limit (--memory-limit require)
     taken out            coming back
 
 A card that merely answers is not healthy: memory and clocks can be read after most faults. So if field 230 is not known,
@@ -34,6 +35,7 @@ REASON_LOST: Final = "lost"
 REASON_MISSED: Final = "recovery action"
 REASON_CONFIG_MAP: Final = "ConfigMap"
 REASON_NO_DRIVER: Final = "no driver"
+NO_LIMIT_PREFIX: Final = "no memory limit: "
 # Reasons that a restart need not remember: they are seen again.
 _SEEN_AGAIN: Final = NOT_SHARED | {REASON_CONFIG_MAP, REASON_NO_DRIVER, REASON_TAKEN_OUT}
 
@@ -66,6 +68,8 @@ class CardHealth:
         # The cards (our indices) that are unhealthy by the ConfigMap, and whether NVML does not answer at all.
         self.declared: frozenset[int] = frozenset()
         self.driver_is_away = False
+        # By UUID, why cards are not given out because containers cannot be limited to their share.
+        self.unlimited: Mapping[str, str] = {}
 
     @property
     def unhealthy(self) -> tuple[str, ...]:
@@ -84,6 +88,8 @@ class CardHealth:
                 why = REASON_NO_DRIVER
             elif why is None and card.index in self.declared:
                 why = REASON_CONFIG_MAP
+            elif why is None and card.uuid in self.unlimited:
+                why = NO_LIMIT_PREFIX + self.unlimited[card.uuid]
             facts.append(msgspec.structs.replace(card, healthy=why is None, reason=why or ""))
         return msgspec.structs.replace(cards, boot=self._boot, cards=tuple(facts))
 
@@ -95,7 +101,7 @@ class CardHealth:
         self._boot = cards.boot
         self.declared = frozenset(card.index for card in cards.cards if card.reason == REASON_CONFIG_MAP)
         for card in cards.cards:
-            if not card.healthy and card.reason not in _SEEN_AGAIN:
+            if not card.healthy and card.reason not in _SEEN_AGAIN and not card.reason.startswith(NO_LIMIT_PREFIX):
                 self._ill.setdefault(card.uuid, card.reason)
 
     def booted(self, boot: str) -> list[Recovery]:

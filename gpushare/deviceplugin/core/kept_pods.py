@@ -12,14 +12,16 @@ from typing import Final
 from msgspec.structs import replace
 
 from gpushare import wire
-from gpushare.bounds import ANNOTATION_KEPT, CONTAINERS_OF_A_POD
+from gpushare.bounds import ANNOTATION_KEPT, CONTAINER_ID, CONTAINERS_OF_A_POD, LIMITS_TEXT
 from gpushare.errors import GpushareError
-from gpushare.manifests import Container, ObjectMeta, Pod, PodOutline
+from gpushare.manifests import Container, ContainerState, ContainerStatus, NotRunning, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Allocation, encode, read_allocation
+from gpushare.model.limits import START_ERROR, hook_failure
 from gpushare.model.pod import (
     MIRROR,
     OURS,
     all_containers,
+    bare,
     controller_of,
     gpu_containers,
     is_finished,
@@ -134,8 +136,33 @@ def cut_down(pod: Pod) -> Pod | None:
     if isinstance(pod, PodOutline):
         return pod
     if asks_for_cards(pod):
-        return kept_of(_with_fewer_containers(pod))
+        return _with_limits(kept_of(_with_fewer_containers(pod)), pod)
     return None if is_finished(pod) else Pod(identity(pod))
+
+
+def _with_limits(kept: Pod, pod: Pod) -> Pod:
+    """With what is about limits, which this program alone reads: the annotation, ids of containers, failures of NVIDIA's hook."""
+    limits = (pod.metadata.annotations or {}).get(wire.ANNOTATION_LIMITS)
+    if limits is not None:
+        annotations = {**(kept.metadata.annotations or {}), wire.ANNOTATION_LIMITS: limits[: LIMITS_TEXT.most + 1]}
+        kept = Pod(replace(kept.metadata, annotations=annotations), kept.spec, kept.status)
+    if pod.status is None or kept.status is None:
+        return kept
+    started, initial = map(_with_ids, (pod.status.container_statuses, pod.status.init_container_statuses))
+    return Pod(
+        kept.metadata, kept.spec, replace(kept.status, container_statuses=started, init_container_statuses=initial)
+    )
+
+
+def _with_ids(statuses: Iterable[ContainerStatus] | None) -> list[ContainerStatus] | None:
+    if statuses is None:
+        return None
+    found = []
+    for one in statuses:
+        failure, at = hook_failure(one), one.container_id
+        last = ContainerState(terminated=NotRunning(START_ERROR, failure)) if failure else None
+        found.append(ContainerStatus(one.name, bare(one.state), last, at and at[: CONTAINER_ID.most]))
+    return found
 
 
 def _with_fewer_containers(pod: Pod) -> Pod:

@@ -32,7 +32,9 @@ class PluginMetrics:
         # Pods that the kubelet had turned away.
         self.unadmitted_pods = Counter(reported=0, deleted=0)
         # By what was asked.
-        self.nvml_errors = Counter(processes=0, survey=0)
+        self.nvml_errors = Counter(processes=0, survey=0, limits=0)
+        # Running containers by the state of their limit; None: no limits are verified.
+        self.limits: Mapping[str, int] | None = None
         # By resource.
         self.registrations: Counter[str] = Counter()
         # By resource of the API: each time that the API server showed one.

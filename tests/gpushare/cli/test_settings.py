@@ -9,7 +9,7 @@ from operator import attrgetter
 import pytest
 
 from gpushare.cli.flags import seconds_of
-from gpushare.cli.plugin_flags import ContainerFlags, Tolerance, UsageFlags
+from gpushare.cli.plugin_flags import ContainerFlags, LimitFlags, Tolerance, UsageFlags
 from gpushare.cli.settings import (
     DevicePluginSettings,
     ExtenderSettings,
@@ -96,6 +96,11 @@ EVERY_USE = [
         (plugin, ["--evict-overusers"], "usage.eviction_grace", 600),
         (plugin, ["--evict-overusers", "--eviction-grace=90s"], "usage.eviction_grace", 90),
         (plugin, ["--evict-overusers"], "usage.is_needed", True),
+        (plugin, [], "limits", LimitFlags("off", Tolerance(), "/host/sys/fs/cgroup")),
+        (plugin, [], "limits.is_on", False),
+        (plugin, ["--memory-limit=driver", "--memory-limit-slack=5%"], "limits.slack", Tolerance(percent=5)),
+        (plugin, ["--memory-limit=driver"], "limits.is_required", False),
+        (plugin, ["--memory-limit", "require", "--cgroup-root=/x"], "limits", LimitFlags("require", Tolerance(), "/x")),
         # Comma-separated or repeated, each once, in their order.
         (
             plugin,

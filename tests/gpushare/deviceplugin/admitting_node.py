@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gpushare.cli.plugin_flags import ContainerFlags
+from gpushare.deviceplugin.allocation.admission import Limit
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import PhysicalCard
@@ -57,6 +58,7 @@ class AdmittingNode:
     repairs: bool = True
     settled_seconds: float = 0.0
     rules: ContainerFlags = field(default_factory=ContainerFlags)
+    limit: Limit = lambda cards: None
     now: float = 0.0
     lines: list[Line] = field(default_factory=list)
     allocator: Allocator = field(init=False)
@@ -72,7 +74,8 @@ class AdmittingNode:
         self.pods = NodePods()
         self.allocator = Allocator(
             self.client, self.pods, self.node, book, events, rules=self.rules,
-            repairs=self.repairs, clock_ns=lambda: 7, monotonic=lambda: self.now, settled_seconds=self.settled_seconds,
+            repairs=self.repairs, limit=self.limit, clock_ns=lambda: 7, monotonic=lambda: self.now,
+             settled_seconds=self.settled_seconds,
         )  # fmt: skip
 
     @property

@@ -55,6 +55,7 @@ class Rig:
     client: ApiClient
     plugin: Any
     thread: NvmlThread
+    parts: DevicePlugin
     lists: list[dict[str, str]] = field(default_factory=list)
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
@@ -168,7 +169,9 @@ async def running(
             server = DevicePluginServer(object(), node)  # type: ignore[arg-type]  # nothing is allocated here
             await server.start(socket)
             async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-                rig = Rig(state, api, clock, node, watch, health, client, pb_grpc.DevicePluginStub(channel), thread)
+                rig = Rig(
+                    state, api, clock, node, watch, health, client, pb_grpc.DevicePluginStub(channel), thread, parts
+                )
                 rig.tasks = tasks = [
                     asyncio.create_task(one) for one in (rig.follow(), watch.run(), node.keep_published(), news.run())
                 ]

@@ -58,8 +58,15 @@ CONTAINERS = st.lists(
     ),
     max_size=3,
 )
-STATES = st.sampled_from([{"running": {}}, {"waiting": {}}, {"terminated": {}}])
-STATUSES = st.lists(st.fixed_dictionaries({"name": st.just("a"), "state": STATES}), max_size=2)
+FAILURE = {"reason": "StartError", "message": "hook failed to set memory limits" + "x" * 5000}
+STATES = st.sampled_from([{"running": {}}, {"waiting": {}}, {"terminated": {}}, {"terminated": FAILURE}])
+STATUSES = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.just("a")},
+        optional={"state": STATES, "lastState": STATES, "containerID": st.just("r://" + "0" * 64)},
+    ),
+    max_size=2,
+)
 PODS = st.fixed_dictionaries(
     {
         "metadata": st.fixed_dictionaries(
@@ -133,6 +140,16 @@ def test_foreign_resources_are_not_kept(where: str) -> None:
     assert list(getattr(kept.resources, where)) == ["example.com/r0"]
 
 
+def test_messages_of_containers_are_not_kept() -> None:
+    """Nor are their ids: equal statuses are one in memory."""
+    long = {"reason": "Error", "message": "m" * 9000}
+    states = {"waiting": long, "terminated": long}
+    statuses = [{"name": "c", "containerID": "x" * 9000, "state": states, "lastState": states}] * 3
+    document = {"metadata": {"name": "p"}, "status": {"containerStatuses": statuses, "initContainerStatuses": statuses}}
+
+    assert size(kept_of(msgspec.convert(document, Pod))) < 1500
+
+
 def test_what_controls_a_pod_is_kept() -> None:
     """The other owners are not, nor more of the kubelet's message than a person reads."""
     owners = [{"kind": "A", "uid": str(n)} for n in range(3)] + [{"kind": "Job", "uid": "j", "controller": True}]
@@ -161,7 +178,8 @@ def test_pods_of_one_template_share_their_containers(containers: int, is_shared:
     one, other = (kept_of(msgspec.convert(document, Pod)) for _ in range(2))
 
     assert one == other
-    assert one.status is not None and other.status is not None
+    assert one.status is not None
+    assert other.status is not None
     assert (one.spec.containers is other.spec.containers) == is_shared
     assert (one.status.container_statuses is other.status.container_statuses) == is_shared
 

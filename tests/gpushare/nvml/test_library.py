@@ -17,6 +17,7 @@ from fake_nvml.state import State
 from gpushare.errors import GpushareError
 from gpushare.nvml import library
 from gpushare.nvml.api import (
+    LimitSupport,
     NoDriverError,
     NvmlError,
     Process,
@@ -246,3 +247,20 @@ def test_an_absurd_count_of_cards_is_an_error(simulate: Simulate, monkeypatch: p
 
     with pytest.raises(NvmlError, match=f"there are {count}"):
         library.survey()
+
+
+@pytest.mark.parametrize(("driver", "sets_limits"), [("470.57.02", False), ("610.43.02", False), ("615.71.09", True)])
+def test_limits_are_known_from_the_driver_that_has_them(
+    simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, sets_limits: bool
+) -> None:
+    """By the functions of the library, whatever pynvml has; a control group without a limit has none."""
+    state = simulate("t4x2", driver=driver)
+    uuids = [card.uuid for card in state.cards()]
+    library.initialise(None)
+    assert library.limit_support(uuids, tmp_path) == LimitSupport(driver, sets_limits, {})
+    if sets_limits:
+        assert library.memory_limit(uuids[0], tmp_path) is None
+        monkeypatch.delattr(pynvml, "nvmlDeviceGetMemoryLimits_v1")
+        assert library.limit_support(uuids, tmp_path).refusals.keys() == set(uuids)
+    with pytest.raises(NvmlError, match="cannot find card GPU-none"):
+        library.memory_limit("GPU-none", tmp_path)

@@ -381,6 +381,27 @@ async def test_a_list_that_is_refused_for_a_while_refuses_no_pod(monkeypatch: py
             await node.allocator.prefer(node.free(), [], 3)
 
 
+@pytest.mark.parametrize("slots", [0, 4])
+async def test_each_container_is_limited_to_its_own_share(slots: int) -> None:
+    """Init containers and sidecars too; a container that must be limited and cannot be gets no card."""
+    asked: list[Any] = []
+
+    def limit(cards: Any) -> int | None:
+        asked.append(cards)
+        if cards == ((1, 2),):
+            raise NoCandidateError("not limited")
+        return sum(units for _, units in cards) * 1000 if cards != ((1, 3),) else None
+
+    pods = [gpu_pod("a", 4, 1, init=2, sidecar=1), gpu_pod("b", 3, card=1), gpu_pod("c", 2, card=1)]
+    async with stage(pods, slots=slots, limit=limit) as node:
+        told = [one.get("NVIDIA_GPU_MEMORY_LIMIT") for name in "ab" for one in await node.admit(name)]
+        with pytest.raises(NoCandidateError, match="not limited"):
+            await node.admit("c")
+
+    assert told == ["2000", "1000", "4000", "1000", None]
+    assert [dict(cards) for cards in asked] == [{0: 2}, {0: 1}, {0: 4}, {0: 1}, {1: 3}, {1: 2}]
+
+
 @pytest.mark.parametrize("several", [{}, {"scheduler.framework.gpushare.allocation": '{"0":{"0":2,"1":1}}'}])
 async def test_a_container_that_starts_again_waits_for_nothing(several: dict[str, str]) -> None:
     """A container of a pod, on one card or on several, needs neither an absent API server nor the end of an admission."""

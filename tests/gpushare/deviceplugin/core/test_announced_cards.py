@@ -238,8 +238,12 @@ HEALTHS = st.sampled_from([ENDED, no_cards("no driver"), Health("True", "CardsHe
 
 
 def written(node: dict[str, Any], health: Health, overuse: str, now: float) -> dict[str, Any] | None:
-    """The Node after the write, None without one; as the API server merges it."""
-    patch = report_for(msgspec.convert(node, ReportedNode), health, overuse, now)
+    """The Node after the write, None without one."""
+    return merged(node, report_for(msgspec.convert(node, ReportedNode), health, overuse, now))
+
+
+def merged(node: dict[str, Any], patch: dict[str, Any] | None) -> dict[str, Any] | None:
+    """As the API server merges it."""
     if patch is None:
         return None
     annotations = {**node["metadata"]["annotations"], **patch.get("metadata", {}).get("annotations", {})}
@@ -309,6 +313,23 @@ def test_clock_that_went_back_does_not_end_the_heartbeat() -> None:
     assert written(node, ENDED, "", 10**9 - HEARTBEAT_SECONDS + 1) is None
     node["status"]["conditions"][0]["lastHeartbeatTime"] = "soon"
     assert written(node, ENDED, "", 10**9) is not None
+
+
+def test_condition_about_limits_is_there_while_limits_are_on() -> None:
+    """It is written apart from the other, and removed by a plugin that limits nothing."""
+    limits, node = (
+        Health("False", "DriverTooOld", "R615"),
+        written({"metadata": {"annotations": {}}, "status": {}}, ENDED, "", 100),
+    )
+    assert node is not None
+    patch = report_for(msgspec.convert(node, ReportedNode), ENDED, "", 101, limits)
+    assert patch is not None
+    (added,) = patch["status"]["conditions"]
+    assert (added["type"], added["status"], added["reason"]) == ("GPUShareMemoryLimits", "False", "DriverTooOld")
+    node["status"]["conditions"].append(added)
+    assert report_for(msgspec.convert(node, ReportedNode), ENDED, "", 102, limits) is None
+    gone = report_for(msgspec.convert(node, ReportedNode), ENDED, "", 102)
+    assert gone == {"status": {"conditions": [{"type": "GPUShareMemoryLimits", "$patch": "delete"}]}}
 
 
 def test_annotation_goes_when_no_pod_overuses() -> None:

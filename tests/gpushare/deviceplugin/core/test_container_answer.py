@@ -67,6 +67,12 @@ def test_a_card_that_nvml_does_not_show_has_no_index() -> None:
         answer([CARD], 2, 5, {}, IDS, ContainerFlags(id_strategy="index"))
 
 
+def test_a_limit_comes_with_a_request_of_nothing() -> None:
+    """Without the request the hook would take the limit for one, and reserve it above the container for ever."""
+    limited = answer([CARD], 2, 5, NVML, IDS, ContainerFlags(), limit=2048).variables
+    assert limited == {**VISIBLE, "NVIDIA_GPU_MEMORY_REQUEST": "0", "NVIDIA_GPU_MEMORY_LIMIT": "2048"}
+
+
 def test_a_node_without_isolation_and_several_cards_are_named() -> None:
     """The original's variable for cGPU; commas for the runtime and for the index, and the sum, so that a share stays a share."""
     off = answer([CARD], 2, 5, NVML, IDS, ContainerFlags(), isolation_off=True).variables

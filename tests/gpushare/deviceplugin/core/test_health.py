@@ -60,6 +60,11 @@ def declared(*indices: int) -> Event:
     return lambda book: setattr(book, "declared", frozenset(indices))
 
 
+def unlimited(*uuids: str) -> Event:
+    """By --memory-limit require these are not given out."""
+    return lambda book: setattr(book, "unlimited", dict.fromkeys(uuids, "NoHook"))
+
+
 def away(is_away: bool) -> Event:
     """The driver goes or comes."""
     return lambda book: setattr(book, "driver_is_away", is_away)
@@ -74,6 +79,8 @@ FAULTS: dict[str, tuple[list[Event], list[str]]] = {
     "a recovery action that appeared unseen": ([lambda book: book.miss(A)], ["recovery action", ""]),
     "the ConfigMap names indices": ([declared(1, 9)], ["", "ConfigMap"]),
     "struck off it": ([declared(1, 9), declared()], ["", ""]),
+    "it cannot limit, as is required": ([unlimited(B), declared(1)], ["", "ConfigMap"]),
+    "it can again": ([unlimited(A, B), unlimited(B)], ["", "no memory limit: NoHook"]),
     "without a driver all are": ([xid(A, 48), away(True)], ["Xid 48", "no driver"]),
     "the driver is back": ([xid(A, 48), away(True), away(False)], ["Xid 48", ""]),
 }
@@ -154,11 +161,13 @@ def test_a_card_recovers_by_a_rule_alone(events: list[Event], expected: list[Rec
 
 
 @pytest.mark.parametrize("boots", [("one", "two"), ("two",)], ids=["a restart", "a reboot while no plugin ran"])
-def test_what_the_node_says_is_believed_after_a_restart(boots: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("is_away", [True, False])
+def test_what_the_node_says_is_believed_after_a_restart(boots: tuple[str, ...], is_away: bool) -> None:
     """Unhealthy stays unhealthy in the boot of the annotation and no longer; a fault that will be seen again is forgotten."""
     before = health()
     before.note_xid(A, 48)
-    before.driver_is_away = True
+    before.driver_is_away = is_away
+    before.unlimited = {B: "NoHook"}
     after = CardHealth(XidRules(), COOL_DOWN)
     after.restore(before.applied(CARDS))
 

@@ -22,8 +22,9 @@ from gpushare.deviceplugin.core.kept_pods import (
     shown_allocation,
     with_wishes_alone,
 )
-from gpushare.manifests import ObjectMeta, OwnerReference, Pod, PodStatus
+from gpushare.manifests import ContainerStatus, ObjectMeta, OwnerReference, Pod, PodStatus
 from gpushare.model.allocation import Allocation
+from gpushare.model.limits import hook_failure
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 INDEX, SEVERAL = "ALIYUN_COM_GPU_MEM_IDX", "scheduler.framework.gpushare.allocation"
@@ -234,3 +235,23 @@ def test_the_note_that_counts_shows_whether_a_pod_was_started(is_let_in: bool) -
 
     assert keep(changed, keep(bound)).was_started is is_let_in
     assert confirmed(replace(keep(bound), expected={ASSIGNED: "true"})).was_started
+
+
+def test_a_pod_is_kept_with_what_is_about_limits() -> None:
+    """Ids of containers, and of the messages one about a failure of NVIDIA's hook; each is cut, and another cut changes nothing."""
+    failure = {"reason": "RunContainerError", "message": "hook failed to set memory limits " + "x" * 9000}
+    states = [{"waiting": failure}, {"terminated": {"reason": "Error", "message": "m" * 9000}}, {"running": {}}, None]
+    statuses = [{"name": "c", "containerID": "r://" + "0" * 999, "state": one} for one in states]
+    one = pod({"aliyun.com/gpu-mem": "2"}, ALIYUN_COM_GPU_MEM_LIMITS="l" * 99_000)
+    one.status = msgspec.convert({"containerStatuses": statuses, "initContainerStatuses": [{"name": "i"}]}, PodStatus)
+    kept = cut_down(one)
+
+    assert kept is not None
+    assert kept.status is not None
+    assert cut_down(kept) == kept
+    assert len(msgspec.json.encode(kept)) < 16_000
+    found = kept.status.container_statuses or []
+    assert [hook_failure(status)[:5] for status in found] == ["hook ", "", "", ""]
+    assert {status.container_id for status in found} == {"r://" + "0" * 124}
+    assert kept.status.init_container_statuses == [ContainerStatus("i")]
+    assert len(keep(kept).shown["ALIYUN_COM_GPU_MEM_LIMITS"]) == 8193

@@ -74,7 +74,7 @@ COUNTERS = {
     ("allocations", "outcome"): {"granted": 0, "refused": 0},
     ("repairs", "outcome"): {"exchanged": 0, "held": 0, "failed": 0},
     ("unadmitted_pods", "action"): {"reported": 0, "deleted": 0},
-    ("nvml_errors", "operation"): {"processes": 0, "survey": 0},
+    ("nvml_errors", "operation"): {"processes": 0, "survey": 0, "limits": 0},
     ("overuse_evictions", "outcome"): {"evicted": 0, "refused": 0},
     ("registrations", "resource"): {},
 }
@@ -92,6 +92,9 @@ def test_what_happened_is_counted() -> None:
         assert plugin.values(f"gpushare_{name}_total", label) == {**begins, one: 2}
     metrics.xids["GPU-0", "79"] += 2
     assert plugin.values("gpushare_xid_events_total", "card", "xid") == {("0", "79"): 2}
+    assert plugin.values("gpushare_container_limits", "state") == {}
+    metrics.limits = {"enforced": 3, "none": 0}
+    assert plugin.values("gpushare_container_limits", "state") == metrics.limits
     for name in ("overuse_episodes", "unbooked_episodes"):
         assert plugin.values(f"gpushare_{name}_total") == {(): 0}
 

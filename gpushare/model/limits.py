@@ -1,0 +1,83 @@
+"""The limits that a driver enforces on containers, as the device plugin publishes them on a pod. Pure.
+
+The text is on a pod, where its author may have written it, so its size and each number in it are bounded. A text that is not ours
+names no limits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from gpushare.bounds import LIMITS_TEXT, MESSAGE_KEPT, NAME_CHARACTERS
+from gpushare.foreign import Decoder, UnreadableError
+from gpushare.manifests import ContainerStatus
+from gpushare.model.quantity import LARGEST
+
+ENFORCED: Final = "enforced"
+NONE: Final = "none"
+LOOSE: Final = "loose"
+TIGHT: Final = "tight"
+UNKNOWN: Final = "unknown"
+# The worst first.
+STATES: Final = (NONE, LOOSE, TIGHT, UNKNOWN, ENFORCED)
+HOOK: Final = "apply-cuda-memory-limits"
+_OF_THE_HOOK: Final = (HOOK, "failed to set memory limits", "nvmlDeviceSetMemoryLimits_v1")
+# A runtime quotes the words of a pod's author, such as a command.
+_QUOTED: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+# Reasons of a container that was never started, which are the runtime's: no program of the container can write their messages.
+START_ERROR: Final = "StartError"
+_NOT_STARTED: Final = ("CreateContainerError", "RunContainerError", START_ERROR, "ContainerCannotRun")
+
+
+class ContainerLimit(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A container's limit on the card with this index: its state, and the MiB that are in force (0 for none, or unknown)."""
+
+    container: str
+    index: int
+    state: str
+    mib: int
+
+
+_DECODER = Decoder(tuple[ContainerLimit, ...], 0)
+
+
+def encode_limits(limits: Iterable[ContainerLimit]) -> str:
+    """The annotation; "" for no limits."""
+    found = sorted(limits, key=lambda one: (one.container, one.index))
+    text = msgspec.json.encode(found).decode() if found else ""
+    return "" if LIMITS_TEXT.exceeded(len(text)) else text
+
+
+def read_limits(text: str | None) -> tuple[ContainerLimit, ...]:
+    """The limits that an annotation names."""
+    if not text or LIMITS_TEXT.exceeded(len(text)):
+        return ()
+    try:
+        found = _DECODER.decode(text)
+    except UnreadableError:
+        return ()
+    return found if all(map(_is_sane, found)) else ()
+
+
+def _is_sane(one: ContainerLimit) -> bool:
+    numbers_fit = all(0 <= number <= LARGEST for number in (one.index, one.mib))
+    return numbers_fit and one.state in STATES and not NAME_CHARACTERS.exceeded(len(one.container))
+
+
+def hook_failure(status: ContainerStatus) -> str:
+    """The runtime's message about a container that does not start because of NVIDIA's hook; "" for any other.
+
+    The author of a pod can have the runtime report a command with such a name, or an image's user, but not that a hook failed.
+    """
+    if status.state is None or status.state.running is not None:
+        return ""
+    last = status.last_state.terminated if status.last_state is not None else None
+    for one in (status.state.waiting, status.state.terminated, last):
+        message = (one.message or "")[: MESSAGE_KEPT.most] if one is not None and one.reason in _NOT_STARTED else ""
+        if any(name in message for name in _OF_THE_HOOK) and "hook" in _QUOTED.sub("", message):
+            return message
+    return ""

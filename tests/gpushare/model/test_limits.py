@@ -1,0 +1,83 @@
+"""Promises of gpushare.model.limits: the text on a pod, and failures of NVIDIA's hook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpushare.manifests import ContainerStatus
+from gpushare.model.limits import STATES, ContainerLimit, encode_limits, hook_failure, read_limits
+
+NUMBERS = st.integers(0, 2**63 - 1)
+LIMITS = st.lists(
+    st.builds(ContainerLimit, st.text(max_size=20), NUMBERS, st.sampled_from(STATES), NUMBERS), max_size=9
+)
+
+
+@given(limits=LIMITS)
+def test_limits_are_read_as_they_were_written(limits: list[ContainerLimit]) -> None:
+    """By container and card, whatever the order they are given in."""
+    assert sorted(read_limits(encode_limits(limits)), key=str) == sorted(limits, key=str)
+    assert encode_limits(limits[::-1]) == encode_limits(limits) or len({(o.container, o.index) for o in limits}) < len(
+        limits
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None, "", "no JSON", '[["c",0,"sure",1]]', '[["c",-1,"none",1]]', f'[["c",0,"none",{2**63}]]',
+        f'[["{"c" * 254}",0,"none",1]]', "[" * 8193, '{"c":1}',
+    ],
+)  # fmt: skip
+def test_a_text_that_is_not_ours_names_no_limits(text: str | None) -> None:
+    """An author may write anything."""
+    assert read_limits(text) == ()
+
+
+def test_more_limits_than_fit_are_not_published() -> None:
+    """A text that no reader takes would be of no use."""
+    assert encode_limits(ContainerLimit(f"container-{at}", 0, "enforced", 4096) for at in range(1000)) == ""
+
+
+STDERR = r'stderr: time="2026-11-28T10:00:00Z" level=error msg="failed to set memory limits for gpu \"GPU-1\": Not Supported"'
+CREATE = "failed to create containerd task: OCI runtime create failed: runc create failed: unable to start container process: "
+OLD = (
+    CREATE
+    + "error running hook #0: exit status 127, stderr: symbol lookup error: undefined symbol: nvmlDeviceSetMemoryLimits_v1"
+)
+
+
+def state(kind: str, reason: str | None, message: str | None) -> dict[str, Any]:
+    return {kind: {"reason": reason, "message": message}}
+
+
+BACK_OFF = state("waiting", "CrashLoopBackOff", "back-off 5m0s restarting failed container")
+
+
+@pytest.mark.parametrize(
+    ("status", "fails"),
+    [
+        ({"state": state("waiting", "RunContainerError", CREATE + "error running hook #0: " + STDERR)}, True),
+        ({"state": state("waiting", "CreateContainerError", "hook apply-cuda-memory-limits failed")}, True),
+        ({"state": state("terminated", "StartError", OLD)}, True),
+        ({"state": BACK_OFF, "lastState": state("terminated", "StartError", OLD)}, True),
+        ({"state": {"running": {}}, "lastState": state("terminated", "StartError", OLD)}, False),
+        ({"state": BACK_OFF, "lastState": {"running": {}}}, False),
+        ({"state": state("terminated", "Error", OLD)}, False),
+        ({"state": state("terminated", "StartError", None)}, False),
+        ({"state": state("waiting", "RunContainerError", CREATE + "error running hook #0: device busy")}, False),
+        ({"state": state("waiting", "RunContainerError", CREATE + 'exec: "apply-cuda-memory-limits": not found')}, False),
+        ({"state": state("waiting", "RunContainerError", CREATE + r'exec: "hook \"failed to set memory limits": no')}, False),
+        ({"state": state("waiting", "RunContainerError", "x" * 4096 + OLD)}, False),
+        ({}, False),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_failure_of_the_hook_is_the_runtimes_word(status: dict[str, Any], fails: bool) -> None:
+    """The author of a pod, who can write a command and the message of a container that has run, can feign none."""
+    assert (hook_failure(msgspec.convert({"name": "c", **status}, ContainerStatus)) != "") is fails
