@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from gpushare import wire
 from gpushare.bounds import LIMITS_TEXT, MESSAGE_KEPT, NAME_CHARACTERS
 from gpushare.foreign import Decoder, UnreadableError
-from gpushare.manifests import ContainerStatus
+from gpushare.manifests import ContainerStatus, Pod
 from gpushare.model.quantity import LARGEST
 
 ENFORCED: Final = "enforced"
@@ -66,6 +67,32 @@ def read_limits(text: str | None) -> tuple[ContainerLimit, ...]:
 def _is_sane(one: ContainerLimit) -> bool:
     numbers_fit = all(0 <= number <= LARGEST for number in (one.index, one.mib))
     return numbers_fit and one.state in STATES and not NAME_CHARACTERS.exceeded(len(one.container))
+
+
+class PodLimit(NamedTuple):
+    """The limits of a pod on one card: the worst state of its containers, and the MiB of all."""
+
+    state: str
+    mib: int
+
+
+def limits_by_card(pod: Pod) -> dict[int, PodLimit]:
+    """What the device plugin publishes about a pod, by index of the card; init containers that end are left out."""
+    ending = {one.name for one in pod.spec.init_containers or () if one.restart_policy != "Always"}
+    found = dict[int, PodLimit]()
+    for one in read_limits((pod.metadata.annotations or {}).get(wire.ANNOTATION_LIMITS)):
+        if one.container not in ending:
+            state, mib = found.get(one.index, PodLimit(ENFORCED, 0))
+            found[one.index] = PodLimit(min(state, one.state, key=STATES.index), mib + one.mib)
+    return found
+
+
+def hook_text(container: str, failure: str) -> str:
+    """The text for people about a failure of the hook."""
+    return (
+        f"container {container} is kept from starting by NVIDIA's hook {HOOK}: delete the pod, as the kubelet gives its containers "
+        f"the same limit again; {failure}"
+    )
 
 
 def hook_failure(status: ContainerStatus) -> str:

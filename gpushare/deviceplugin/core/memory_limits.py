@@ -31,6 +31,7 @@ from gpushare.model.limits import (
     UNKNOWN,
     ContainerLimit,
     hook_failure,
+    hook_text,
     read_limits,
 )
 from gpushare.model.node import unit_mib
@@ -325,8 +326,7 @@ def hook_failures(pods: Iterable[KeptPod]) -> list[HookFailure]:
         HookFailure(
             pod,
             (pod.metadata.uid, status.name, status.container_id or ""),
-            f"container {status.name} is kept from starting by NVIDIA's hook {HOOK}: delete the pod, as the kubelet gives its "
-            f"containers the same limit again; {failure}",
+            hook_text(status.name, failure),
         )
         for pod in pods
         for status in container_statuses(pod)

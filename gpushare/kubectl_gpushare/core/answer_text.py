@@ -19,6 +19,7 @@ from gpushare.kubectl_gpushare.core.explanation import (
     UNKNOWN,
 )
 from gpushare.kubectl_gpushare.core.node_rules import SHORT
+from gpushare.model.limits import ENFORCED
 
 # Nodes of an explanation, unless all that are described are asked for.
 _NODES: Final = 20
@@ -271,11 +272,16 @@ def top_text(answer: dict[str, Any], things: str, *, headers: bool = True, **_: 
             for one in answer["nodes"]
         ]
         return table(("NODE", "BOOKED", "USED", "USED%", "TOTAL", "PODS", "HEALTHY"), rows, headers=headers)
-    rows = [
-        [one["namespace"], one["name"], one["node"], one["card"], *_amounts(one), _mib(one["overuse"])]
-        for one in sorted(answer["pods"], key=lambda one: (one["namespace"], one["name"], one["card"]))
-    ]
-    return table(("NAMESPACE", "NAME", "NODE", "CARD", "BOOKED", "USED", "USED%", "OVERUSE"), rows, headers=headers)
+    pods = sorted(answer["pods"], key=lambda one: (one["namespace"], one["name"], one["card"]))
+    limits = ["LIMIT"] if any(one["limitState"] for one in pods) else []
+    rows = []
+    for one in pods:
+        booked, *used = _amounts(one)
+        limit = _mib(one["limit"]) if one["limitState"] in ("", ENFORCED) else one["limitState"]
+        on = [one["namespace"], one["name"], one["node"], one["card"], booked]
+        rows.append([*on, *([limit] if limits else []), *used, _mib(one["overuse"])])
+    names = ("NAMESPACE", "NAME", "NODE", "CARD", "BOOKED", *limits, "USED", "USED%", "OVERUSE")
+    return table(names, rows, headers=headers)
 
 
 def top_names(answer: dict[str, Any], things: str) -> str:

@@ -28,9 +28,10 @@ from gpushare.kubectl_gpushare.core.waiting_kinds import BAD_WISH, NOT_SHARED, S
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, read_allocation
 from gpushare.model.conditions import seconds_of, time_text
+from gpushare.model.limits import hook_failure, hook_text
 from gpushare.model.node import Booking, NodeInfo, laid_out_with, units_on
 from gpushare.model.placement import Question, find
-from gpushare.model.pod import MIRROR, SCHEDULED, is_finished, is_lingering, was_started
+from gpushare.model.pod import MIRROR, SCHEDULED, container_statuses, is_finished, is_lingering, was_started
 from gpushare.model.waiting import DEFAULT_SCHEDULER
 
 API_VERSION: Final = "kubectl.gpushare.aliyun.com/v1"
@@ -236,7 +237,7 @@ def _bound(
         "boundAt": time_text(allocation.assume_time // _NS) if allocation and allocation.assume_time else "",
         "started": was_started(pod),
         "lingers": is_lingering(pod),
-        "problem": state.problems.get(pod.metadata.uid, ""),
+        "problem": state.problems.get(pod.metadata.uid) or _hook_problem(pod),
     }
     if not asked.request.units and not asked.request.names_slots:
         answer["causes"] = [_cause(Cause(SLOT_MISSING), subject.metadata.namespace)]
@@ -244,6 +245,12 @@ def _bound(
     if info is None or confirmed is None:
         return answer | {"cards": []}
     return answer | _on_cards(confirmed[1], info, asked)
+
+
+def _hook_problem(pod: Pod) -> str:
+    """A container that NVIDIA's hook keeps from starting."""
+    failures = ((one.name, hook_failure(one)) for one in container_statuses(pod))
+    return next((hook_text(name, failure) for name, failure in failures if failure), "")
 
 
 def _on_cards(booking: Booking, info: NodeInfo, asked: Question) -> dict[str, Any]:

@@ -69,6 +69,7 @@ def _pods(node: NodeReport, use: Use | None) -> Iterable[dict[str, Any]]:
         for device in node.info.devices:
             if units := units_on(booking, device.index):
                 on = booking.uid, device.index
+                limit = node.limits.get(on)
                 booked, used = _bytes(units, node), (reported if use is None else use).get(on)
                 yield {
                     "namespace": booking.namespace,
@@ -77,6 +78,8 @@ def _pods(node: NodeReport, use: Use | None) -> Iterable[dict[str, Any]]:
                     "node": node.name,
                     "card": device.index,
                     "booked": booked,
+                    "limit": limit and limit.mib * _MIB,
+                    "limitState": limit.state if limit else "",
                     "used": used,
                     "overuse": None if booked is None or used is None or on not in reported else max(used - booked, 0),
                 }

@@ -13,6 +13,7 @@ from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node, NodeStatus, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Shares, read_allocation
 from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
+from gpushare.model.limits import PodLimit, limits_by_card
 from gpushare.model.node import (
     Booking,
     Device,
@@ -49,6 +50,8 @@ class NodeReport:
     unhealthy: Mapping[int, CardFacts] = field(default_factory=dict)
     whole: int = 0
     """The capacity of a node without published cards; ``total`` is what its kubelet offers, as in the original's table."""
+    limits: Mapping[tuple[str, int], PodLimit] = field(default_factory=dict)
+    """By uid of a pod and index of a card, the limit that the device plugin publishes."""
 
     def size_of(self, device: Device) -> int:
         """The units of a card, also while the kubelet offers less of the node than it has."""
@@ -71,6 +74,7 @@ class BoundPod:
     booking: Booking
     problem: str | None = None
     assumed_at: int = 0
+    limits: Mapping[int, PodLimit] = field(default_factory=dict)
 
 
 def bound_pod(pod: Pod) -> BoundPod | None:
@@ -92,7 +96,7 @@ def bound_pod(pod: Pod) -> BoundPod | None:
         shares, card_size = allocation.shares, allocation.card_size
         assumed_at = 0 if was_started(pod) else allocation.assume_time
     booking = Booking(meta.uid, meta.namespace, meta.name, request, shares, card_size=card_size)
-    return BoundPod(pod.spec.node_name, booking, problem, assumed_at)
+    return BoundPod(pod.spec.node_name, booking, problem, assumed_at, limits_by_card(pod))
 
 
 def nodes_of_pods(pods: Iterable[BoundPod]) -> list[Node]:
@@ -124,6 +128,7 @@ def report(
     """
     closed = {pod.spec.node_name for pod in unreadable}
     by_node: dict[str, list[Booking]] = {}
+    limits: dict[str, dict[tuple[str, int], PodLimit]] = {}
     problems = [pod.warning for pod in unreadable]
     for pod in sorted(pods, key=lambda pod: (pod.booking.name, pod.booking.namespace)):
         booking = pod.booking
@@ -131,8 +136,13 @@ def report(
             problems.append(f"pod {booking.namespace}/{booking.name}: {pod.problem}")
         if booking.units > 0:
             by_node.setdefault(pod.node, []).append(booking)
+            limits.setdefault(pod.node, {}).update({(booking.uid, at): one for at, one in pod.limits.items()})
     reports = [
-        _report(node, by_node.get(node.metadata.name, ()), is_closed=node.metadata.name in closed) for node in nodes
+        replace(
+            _report(node, by_node.get(node.metadata.name, ()), is_closed=node.metadata.name in closed),
+            limits=limits.get(node.metadata.name, {}),
+        )
+        for node in nodes
     ]
     problems += (f"node {one.name} gets no pods: {one.info.refusal}" for one in reports if one.info.refusal)
     problems += (problem for one in reports for problem in (*_unhealthy_cards(one), *_absent_cards(one)))

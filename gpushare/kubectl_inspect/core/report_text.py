@@ -12,6 +12,7 @@ changes its meaning without a new ``apiVersion``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from gpushare.cli.answer_forms import long_document, printable, table
 from gpushare.kubectl_inspect.core.card_report import NodeReport
+from gpushare.model.limits import STATES
 from gpushare.model.node import Booking, Device, units_on
 
 API_VERSION: Final = "inspect.gpushare.aliyun.com/v1"
@@ -33,7 +35,7 @@ FIELDS: Final[Mapping[str, Callable[[NodeReport], str | int]]] = {
     "pending": lambda node: node.info.unplaced,
 }
 
-_WIDE: Final = ("NODE", "IPADDRESS", "CARD", "MODEL", "UUID", "ALLOCATED", "TOTAL", "UNIT", "HEALTH", "PODS")
+_WIDE: Final = ("NODE", "IPADDRESS", "CARD", "MODEL", "UUID", "ALLOCATED", "TOTAL", "UNIT", "HEALTH", "PODS", "LIMIT")
 _PADDING: Final = 2
 # Upstream quirk: lines of dashes are as long as text that is not aligned yet, and a bit.
 _DASHES_OF_SUMMARY: Final = 20
@@ -79,8 +81,16 @@ def _pod(booking: Booking, node: NodeReport) -> dict[str, Any]:
         "uid": booking.uid,
         "allocated": booking.units,
         "pending": max(booking.units - sum(units for _, units in on_cards), 0),
-        "cards": [{"index": index, "allocated": units} for index, units in on_cards if units],
+        "cards": [
+            {"index": index, "allocated": units, **_limit(booking, index, node)} for index, units in on_cards if units
+        ],
     }
+
+
+def _limit(booking: Booking, index: int, node: NodeReport) -> dict[str, Any]:
+    """The limit that the driver enforces, in MiB, if the device plugin of the node publishes limits."""
+    limit = node.limits.get((booking.uid, index))
+    return {} if limit is None else {"limit": {"state": limit.state, "mib": limit.mib}}
 
 
 def field_of(expression: str) -> str | None:
@@ -197,8 +207,19 @@ def _percent(used: int, total: int) -> str:
 
 
 def wide(nodes: Iterable[NodeReport], *, headers: bool = True) -> str:
-    """Each card with its model, its health and how many pods it has; of a node without cards one line."""
-    return table(_WIDE, (row for node in nodes for row in _wide_rows(node)), headers=headers)
+    """Each card with its model, its health and how many pods it has; of a node without cards one line.
+
+    If a pod's limit is published, the states of the limits of each card's pods are there, too.
+    """
+    shown = tuple(nodes)
+    columns = _WIDE if any(node.limits for node in shown) else _WIDE[:-1]
+    return table(columns, (row[: len(columns)] for node in shown for row in _wide_rows(node)), headers=headers)
+
+
+def _limits(node: NodeReport, index: int) -> str:
+    found = (node.limits.get((one.uid, index)) for one in node.info.bookings)
+    states = Counter(limit.state for limit in found if limit is not None)
+    return ", ".join(f"{states[one]} {one}" for one in STATES if states[one]) or "-"
 
 
 def _wide_rows(node: NodeReport) -> Iterable[list[object]]:
@@ -206,10 +227,10 @@ def _wide_rows(node: NodeReport) -> Iterable[list[object]]:
         pods = sum(1 for one in node.info.bookings if units_on(one, device.index))
         yield [
             node.name, node.address, device.index, device.model or "-", device.uuid or "-", device.used, node.size_of(device),
-            node.unit, _health(device, node), pods,
+            node.unit, _health(device, node), pods, _limits(node, device.index),
         ]  # fmt: skip
     if node.info.unplaced:
-        yield [node.name, node.address, "-", "-", "-", node.info.unplaced, "-", node.unit or "-", "pending", "-"]
+        yield [node.name, node.address, "-", "-", "-", node.info.unplaced, "-", node.unit or "-", "pending", "-", "-"]
 
 
 def _health(device: Device, node: NodeReport) -> str:

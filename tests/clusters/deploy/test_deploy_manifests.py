@@ -186,6 +186,9 @@ def test_the_plugin_finds_the_kubelet_where_it_is_mounted(objects: list[Object])
     if "volume-mounts" in says.container.list_strategies:
         # The name of a mount: all cards. NVIDIA's runtime wants this file there.
         assert hosts[mounts.pop("/var/run/nvidia-container-devices/all")["name"]] == "/dev/null"
+    if says.limits.is_on:
+        cgroups = mounts.pop(says.limits.cgroup_root)
+        assert (hosts[cgroups["name"]], cgroups["readOnly"]) == ("/sys/fs/cgroup", True)
     for path, mount in mounts.items():
         assert hosts[mount["name"]] == path
     assert not mounts[says.device_plugin_path].get("readOnly")
@@ -245,6 +248,7 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
         "on-delete": only(objects, "DaemonSet")["spec"]["updateStrategy"] == {"type": "OnDelete"},
         "usage": says.usage.is_on and spec.get("hostPID") is True,
         "evict-overusers": says.usage.evict and spec.get("hostPID") is True,
+        "memory-limit": says.limits.mode == "driver",
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
         "runtime-class-object": "RuntimeClass" in kinds,
         "several-extenders": "PodDisruptionBudget" in kinds

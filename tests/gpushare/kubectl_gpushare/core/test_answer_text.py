@@ -122,6 +122,19 @@ def test_a_bound_pod_that_has_not_started() -> None:
     ) in text_of(lingers, bare)
 
 
+def test_a_bound_pod_that_the_hook_keeps_from_starting() -> None:
+    """The hook is named, and what helps; a container that waits for another reason is none of it."""
+    one, message = (
+        pod("p", 4, "a", 0),
+        "error running hook #0: stderr: failed to set memory limits for gpu: Not Supported",
+    )
+    failed = {"name": "c", "state": {"waiting": {"reason": "RunContainerError", "message": message}}}
+    one["status"] = {"phase": "Pending", "containerStatuses": [{"name": "b", "state": {"waiting": {}}}, failed]}
+
+    text = text_of(one, node())
+    assert "container c is kept from starting by NVIDIA's hook apply-cuda-memory-limits: delete the pod" in text
+
+
 def test_a_bound_pod_without_a_card() -> None:
     """The text has the reason; without its node there is no table."""
     text = text_of(pod("p", 4, "gone"))

@@ -80,6 +80,27 @@ def test_use_beside_bookings() -> None:
 
 
 @pytest.mark.parametrize(
+    ("limits", "cell", "limit"),
+    [
+        ('[["c",0,"enforced",1024],["first",0,"none",0]]', "1024Mi", GIB),
+        ('[["c",0,"loose",2048]]', "loose", 2 * GIB),
+        ('[["c",0,"none",0]]', "none", 0),
+    ],
+)
+def test_limits_stand_between_booked_and_used(limits: str, cell: str, limit: int) -> None:
+    """If a plugin publishes some; an init container that ends does not count."""
+    limited, other = pod("f", 1, "a", 0), pod("g", 2, "a", 1)
+    limited["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_LIMITS"] = limits
+    limited["spec"]["initContainers"] = [{"name": "first"}]
+    found = answer(node("a"), limited, other)
+
+    head, first, second = (line.split() for line in top_text(found, "pods").splitlines())
+    assert head[4:7] == ["BOOKED", "LIMIT", "USED"]
+    assert (first[4:7], second[5]) == (["1024Mi", cell, "-"], "-")
+    assert [one["limit"] for one in found["pods"]] == [limit, None]
+
+
+@pytest.mark.parametrize(
     ("mib", "cells"),
     [(1253, "1253Mi   122%    229Mi"), (1000, "1000Mi   97%     0Mi"), (None, "1300Mi   126%    276Mi")],
 )

@@ -233,6 +233,26 @@ def test_each_card_has_a_line() -> None:
     assert wide(reports, headers=False).count("\n") == 4
 
 
+LIMITS = '[["c",0,"enforced",4096],["d",0,"none",0]]'
+
+
+def test_limits_are_shown_where_a_plugin_publishes_them() -> None:
+    """By the worst state of each pod on the card; the document has each pod's."""
+    limits = [
+        {"ALIYUN_COM_GPU_MEM_LIMITS": text}
+        for text in (LIMITS, '[["c",0,"enforced",2048]]', '[["c",1,"loose",9]]', "?")
+    ]
+    pods = [pod(name, "2", on(card) | more) for name, card, more in zip("abcd", "0012", limits, strict=True)]
+    reports, _ = build([node(units="42", count="3", annotations=cards(14, 14, 14))], pods)
+
+    lines = [line.split("   ") for line in wide(reports).splitlines()]
+    assert [line[-1].strip() for line in lines] == ["LIMIT", "1 none, 1 enforced", "1 loose", "-"]
+    (document,) = json.loads("".join(render("json", reports, [])))["nodes"]
+    assert [one["cards"][0].get("limit") for one in document["pods"]] == [
+        {"state": "none", "mib": 4096}, {"state": "enforced", "mib": 2048}, {"state": "loose", "mib": 9}, None,
+    ]  # fmt: skip
+
+
 NEWER = {name: text.replace('"v": 1', '"v": 2') for name, text in cards(14, 14).items()}
 
 
