@@ -97,7 +97,7 @@ def _extenders_families() -> Iterable[Metric]:
 
 def _plugins_families() -> Iterable[Metric]:
     metrics = PluginMetrics()
-    metrics.seen = NodeUse()
+    metrics.seen, metrics.limits = NodeUse(), {}
     metrics.cards = lambda: NodeCards(CARDS_VERSION, MODE_IDS, "GiB", "", ())
     return metrics_exposition.PluginExposition(metrics).collect()
 

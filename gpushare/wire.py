@@ -30,10 +30,10 @@ ANNOTATION_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
 # Annotation of a pod that has ended by its phase, while its status still shows running containers: the id of the boot
 # that ended them. Written by the device plugin. Ours.
 ANNOTATION_ENDED: Final = "ALIYUN_COM_GPU_MEM_ENDED"
+EXTENDER_BOOK: Final = "gpushare/1"
 # Annotation of a pod, written by a device plugin with --memory-limit: the limit of each container that is in force, as JSON
 # (model.limits). Ours.
 ANNOTATION_LIMITS: Final = "ALIYUN_COM_GPU_MEM_LIMITS"
-EXTENDER_BOOK: Final = "gpushare/1"
 # Several cards for one pod, as JSON: for the index of each container, the units on each card, by the card's index.
 ANNOTATION_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"
 

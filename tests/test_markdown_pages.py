@@ -57,4 +57,4 @@ def test_troubleshooting_explains_the_condition_of_a_node() -> None:
 def test_troubleshooting_names_no_unknown_event() -> None:
     """A row about an event is about one that a program writes."""
     events = {text for name, text in vars(wire).items() if name.startswith("EVENT_")}
-    assert set(re.findall(r"`(GPUShare\w+)`", TROUBLES)) <= events | {wire.CONDITION_HEALTHY}
+    assert set(re.findall(r"`(GPUShare\w+)`", TROUBLES)) <= events | {wire.CONDITION_HEALTHY, wire.CONDITION_LIMITS}

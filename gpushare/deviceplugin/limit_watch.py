@@ -97,7 +97,7 @@ class LimitWatch:
         self.budget = WriteBudget(REPAIRS_A_MINUTE.most)
 
     async def check(self, cards: Iterable[Card]) -> None:
-        """Decide anew which of the cards that NVML counts can limit: a driver may be replaced, and a file written, at any time."""
+        """Decide which of the cards that NVML counts can limit: a driver may be replaced, and a file written, at any time."""
         by_index = self.container.id_strategy == "index"
         names = {card.uuid: str(card.index) if by_index else card.uuid for card in cards}
         try:
@@ -242,7 +242,7 @@ def control_groups(root: Path, ids: Iterable[str]) -> dict[str, Path]:
         for name in tuple(below):
             # Beside CRI-O's group of a container is one of the program that watches it.
             if own := wanted.intersection(() if "conmon" in name else _WORD.findall(name)):
-                # What a container makes below its own group is its own affair.
+                # Groups that a container makes below its own do not count.
                 below.remove(name)
                 folder = Path(at, name)
                 found[min(own)] = folder / _NESTED if (folder / _NESTED).is_dir() else folder

@@ -77,7 +77,7 @@ class PodLimit(NamedTuple):
 
 
 def limits_by_card(pod: Pod) -> dict[int, PodLimit]:
-    """What the device plugin publishes about a pod, by index of the card; init containers that end are left out."""
+    """The limits that the device plugin publishes on a pod, by index of the card; init containers that end are left out."""
     ending = {one.name for one in pod.spec.init_containers or () if one.restart_policy != "Always"}
     found = dict[int, PodLimit]()
     for one in read_limits((pod.metadata.annotations or {}).get(wire.ANNOTATION_LIMITS)):

@@ -28,7 +28,8 @@ from gpushare.errors import GpushareError
 from gpushare.extender.core.accepted_state import booking_of
 from gpushare.extender.core.audit_round import cards_in_conflict
 from gpushare.kubectl_inspect.core import card_report, report_text
-from gpushare.manifests import Node, Pod
+from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.model.limits import limits_by_card
 from gpushare.model.node import parse_unhealthy, read_devices
 from gpushare.model.pod import request_of
 from gpushare.model.quantity import parse_milli, parse_units
@@ -102,6 +103,12 @@ def reads_overuse(text: str) -> Sequence[object]:
     item.metadata.annotations = {wire.ANNOTATION_OVERUSE: text}
     reports, problems = card_report.report([item], [])
     return [read_devices(item).overuse[:1], *problems, report_text.details(reports)]
+
+
+def reads_limits(text: str) -> Sequence[object]:
+    """A pod's annotation of limits, in the table and in the document."""
+    limited = Pod(ObjectMeta("p", "d", annotations={wire.ANNOTATION_LIMITS: text}))
+    return [limits_by_card(limited)[0]] if limits_by_card(limited) else []
 
 
 def reads_amount(text: str) -> Sequence[object]:
@@ -194,6 +201,17 @@ ROWS = {
             ('[["', "u", '",0,1,2]]'),
             ('[["u",0,1,', "9", "]]"),
         ),
+    ),
+    wire.ANNOTATION_LIMITS: Row(
+        reads_limits,
+        bounds.LIMITS_TEXT,
+        (
+            ("[", '["c",0,"none",0],', '["c",0,"none",0]]'),
+            ("", "[", ""),
+            ('[["', "c", '",0,"none",0]]'),
+            ('[["c",0,"none",', "9", "]]"),
+        ),
+        most=BUDGET_OF_LIST,
     ),
     "the list of unhealthy cards": Row(reads_unhealthy, bounds.CARD_LIST, LISTS, CONFIG_MAP, BUDGET_OF_LIST),
     wire.ANNOTATION_RECOVERED: Row(reads_recovered, bounds.CARD_LIST, LISTS, most=BUDGET_OF_LIST),

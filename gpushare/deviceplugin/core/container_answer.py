@@ -51,7 +51,7 @@ def answer(
 ) -> ContainerAnswer:
     """The answer for a container that gets ``device_ids`` of these cards (nearly always one), and so many of its pod's units.
 
-    ``limit`` is the most that the driver is to let it have of each card, in MiB; None for no limit.
+    ``limit`` is what the driver lets it have of each card at most, in MiB; None for no limit.
     ``nvml_indices`` are NVML's own, by UUID, for runtimes that get an index. For several cards ``…_IDX`` names all
     with commas and ``…_DEV`` is their sum. Raises NoCandidateError for a card that NVML does not show (any more).
     """

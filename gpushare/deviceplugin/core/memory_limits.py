@@ -183,7 +183,7 @@ class RunningContainer:
 
 
 def running_containers(pods: Iterable[KeptPod], node: NodeCards, slack: Tolerance) -> list[RunningContainer]:
-    """The containers to verify. What they were answered follows from bookings and flags, also after a restart of the plugin."""
+    """The containers to verify. The limits that they were answered follow from bookings and flags, also after a restart of the plugin."""
     found = []
     for pod in pods:
         units = dict(pod.gpu_containers)

@@ -57,7 +57,7 @@ REGISTRY = 'RegistryDwords: "{}"\n'
         ({"sets_limits": False, "is_cgroup_v2": False, "refusals": {"GPU-0": "x"}}, ["DriverTooOld"] * 2),
     ],
 )  # fmt: skip
-def test_a_node_that_cannot_limit_says_why(facts: dict[str, Any], reasons: list[str]) -> None:
+def test_a_node_that_cannot_limit_has_the_reason(facts: dict[str, Any], reasons: list[str]) -> None:
     """On such a node the variables would keep containers from starting; of several reasons the first to repair is named."""
     found = why_not_limited(replace(ABLE, **facts), NAMES)
 
@@ -242,7 +242,7 @@ def test_a_change_is_reported_once_through_restarts() -> None:
 def test_condition_follows_the_worst(
     why: dict[int, WhyNot], counts: dict[str, int], expected: tuple[str, str, str]
 ) -> None:
-    """Nothing is said to be enforced that was not read; a node that cannot limit says why, in a text of bounded length."""
+    """A limit that was not read is not called enforced; a node that cannot limit has the reason, in a text of bounded length."""
     status, reason, message = limits_condition(why, dict.fromkeys(STATES, 0) | counts)
     assert (status, reason) == expected[:2]
     assert expected[2] in message
