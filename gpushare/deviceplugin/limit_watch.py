@@ -25,6 +25,8 @@ from gpushare.deviceplugin.core.candidates import Cards
 from gpushare.deviceplugin.core.health import CardHealth
 from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.memory_limits import (
+    CGROUP_V1,
+    DRIVER_TOO_OLD,
     CdiSpec,
     Fuse,
     HookFailure,
@@ -194,16 +196,19 @@ class LimitWatch:
         for container in containers:
             folder = self.folders.get(container.id)
             for index in container.wanted:
-                if uuids.get(index) in self.unable:
+                uuid = uuids.get(index, "")
+                reason = self.unable[uuid].reason if uuid in self.unable else ""
+                if reason == DRIVER_TOO_OLD:
                     found[container.id, index] = None
-                elif folder is not None and index in uuids:
+                elif folder is not None and uuid and reason != CGROUP_V1:
                     try:
-                        question = functools.partial(self.session.memory_limit, uuids[index], folder)
+                        question = functools.partial(self.session.memory_limit, uuid, folder)
                         found[container.id, index] = await self.thread.run(question)
                     except NvmlError as error:
                         self.folders.pop(container.id, None)
-                        self.metrics.nvml_errors["limits"] += 1
-                        _LOG.debug("limit not known uuid=%s folder=%s error=%s", uuids[index], folder, error)
+                        # That of a container that has just ended is no fault of the driver.
+                        self.metrics.nvml_errors["limits"] += folder.exists()
+                        _LOG.debug("limit not known uuid=%s folder=%s error=%s", uuid, folder, error)
         return found
 
     async def _publish(self, pod: KeptPod, text: str) -> None:

@@ -40,6 +40,8 @@ from gpushare.model.pod import container_statuses
 MIB: Final = 1024 * 1024
 # How long a container may run before the lack of a limit is believed, in seconds.
 SETTLED_SECONDS: Final = 10.0
+DRIVER_TOO_OLD: Final = "DriverTooOld"
+CGROUP_V1: Final = "CgroupV1"
 HOOK_FAILS: Final = "HookFails"
 # As ``nvidia.ko`` shows its parameters.
 _SWITCHED_OFF: Final = re.compile(r"RmMemacctMode=(?:0x)?0+(?![0-9a-fA-FxX])")
@@ -127,12 +129,12 @@ def why_not_limited(facts: NodeFacts, names: Mapping[str, str]) -> dict[str, Why
 
 def _why_not_node(facts: NodeFacts) -> WhyNot | None:
     if not facts.sets_limits:
-        return WhyNot("DriverTooOld", f"driver {facts.driver or 'unknown'} sets no memory limits: R615 is the first")
+        return WhyNot(DRIVER_TOO_OLD, f"driver {facts.driver or 'unknown'} sets no memory limits: R615 is the first")
     if not facts.is_cgroup_v2:
         text = (
             f"{facts.cgroup_root} is no tree of cgroup version 2: mount the host's /sys/fs/cgroup there (--cgroup-root)"
         )
-        return WhyNot("CgroupV1", text)
+        return WhyNot(CGROUP_V1, text)
     if "nvidia/" not in facts.dmem_capacity and not _MISC.search(facts.controllers):
         return WhyNot(
             "KernelTooOld",
@@ -183,7 +185,7 @@ class RunningContainer:
 
 
 def running_containers(pods: Iterable[KeptPod], node: NodeCards, slack: Tolerance) -> list[RunningContainer]:
-    """The containers to verify. The limits that they were answered follow from bookings and flags, also after a restart of the plugin."""
+    """The containers to verify. Their answers follow from bookings and flags, also after a restart of the plugin."""
     found = []
     for pod in pods:
         units = dict(pod.gpu_containers)

@@ -101,7 +101,8 @@ async def test_a_node_is_checked_before_it_answers_a_limit(
         assert condition(rig) == {"status": "Unknown", "reason": "PluginEnded"}
 
     assert [one for one, _ in rig.events("Pod")] == ([] if reason else ["GPUShareNotLimited"])
-    assert api.pods[0]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_LIMITS"] == '[["main",0,"none",0]]'
+    state_of = "unknown" if reason == "CgroupV1" else "none"
+    assert api.pods[0]["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_LIMITS"] == f'[["main",0,"{state_of}",0]]'
 
 
 async def test_cards_that_cannot_limit_are_given_to_no_pod_if_required(simulate: Simulate, tmp_path: Path) -> None:
@@ -132,9 +133,12 @@ async def test_a_limit_in_force_is_seen_and_each_change_reported_once(simulate: 
             assert {name: count for name, count in (watch.metrics.limits or {}).items() if count} == {word: 1}
         await until(lambda: condition(rig) == {"status": "True", "reason": "Enforced"})
         written = len([one for one in api.calls if one["method"] == "PATCH" and one["path"].endswith("/pods/player")])
-        # A group that is gone, and a card that does not answer: not known, and no event.
-        group.rmdir()
+        # A card that does not answer, and a group that is gone: not known, and no event.
+        state.add_fault("nvmlDeviceGetMemoryLimits_v1", code=pynvml.NVML_ERROR_NO_PERMISSION, count=1)
         rig.clock.now += 60
+        await watch.look()
+        assert watch.metrics.nvml_errors["limits"] == 1
+        group.rmdir()
         await watch.look()
         await watch.look()
         await until(lambda: condition(rig) == {"status": "Unknown", "reason": "NotVerified"})
