@@ -10,6 +10,7 @@
 * ``kubelet_records`` reads which container has which ids.
 * ``stuck_pod_sweeper`` reports pods that failed admission for a reason that has passed, and deletes those that it may.
 * ``usage_watch`` measures the real use of pods, and evicts those that go on to use too much.
+* ``limit_watch`` has the driver limit containers to their share, and looks whether the limits are in force.
 * ``metrics_exposition`` serves ``/metrics``.
 * ``proto`` has the kubelet's gRPC messages.
 """

@@ -49,7 +49,7 @@ from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.errors import NoCandidateError
 from gpushare.foreign import UnreadableError, decode_yaml
-from gpushare.kube.api_errors import ApiError
+from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.limits import NONE, encode_limits
@@ -216,6 +216,8 @@ class LimitWatch:
             return
         try:
             self.pods.set(await self.client.annotate_pod(pod, {wire.ANNOTATION_LIMITS: text}))
+        except NotFoundError:
+            _LOG.debug("the pod has gone uid=%s", pod.metadata.uid)
         except ApiError as error:
             if str(error) != self.refusal:
                 self.refusal = str(error)

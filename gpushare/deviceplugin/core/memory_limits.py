@@ -292,7 +292,8 @@ def limit_texts(news: News) -> tuple[str, str]:
         )
     if limit.state == LOOSE:
         return wire.EVENT_LIMIT_LOOSE, (
-            f"{what} its limit is {limit.mib} MiB: its image or its pod sets {wire.ENV_MEMORY_LIMIT}, or it has more of another"
+            f"{what} its limit is {limit.mib} MiB: its image or its pod sets {wire.ENV_MEMORY_LIMIT}, or "
+            "its share of another card is larger"
         )
     return wire.EVENT_LIMIT_TIGHT, f"{what} its limit is {limit.mib} MiB, so it gets less than it booked"
 

@@ -250,8 +250,11 @@ def test_a_pod_is_kept_with_what_is_about_limits() -> None:
     assert kept.status is not None
     assert cut_down(kept) == kept
     assert len(msgspec.json.encode(kept)) < 16_000
-    found = kept.status.container_statuses or []
-    assert [hook_failure(status)[:5] for status in found] == ["hook ", "", "", ""]
-    assert {status.container_id for status in found} == {"r://" + "0" * 124}
+    of_containers = kept.status.container_statuses or []
+    assert [hook_failure(status)[:5] for status in of_containers] == ["hook ", "", "", ""]
+    assert {status.container_id for status in of_containers} == {"r://" + "0" * 124}
     assert kept.status.init_container_statuses == [ContainerStatus("i")]
     assert len(keep(kept).shown["ALIYUN_COM_GPU_MEM_LIMITS"]) == 8193
+    one.status = None
+    assert (found := cut_down(one)) is not None
+    assert found.status is None
