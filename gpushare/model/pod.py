@@ -27,6 +27,7 @@ from gpushare.bounds import (
     Bound,
 )
 from gpushare.errors import InvalidWishError
+from gpushare.foreign import Decoder
 from gpushare.manifests import (
     Container,
     ContainerState,
@@ -54,8 +55,8 @@ T = TypeVar("T")
 # The longest text of which equal values are one in memory, and of JSON of such values.
 _SHORT: Final = 5
 _LONGEST_SHARED: Final = 1024
-_CONTAINERS: Final = functools.lru_cache(maxsize=1024)(msgspec.json.Decoder(list[Container]).decode)
-_STATUSES: Final = functools.lru_cache(maxsize=1024)(msgspec.json.Decoder(list[ContainerStatus]).decode)
+_CONTAINERS: Final = functools.lru_cache(maxsize=1024)(Decoder(list[Container]).decode)
+_STATUSES: Final = functools.lru_cache(maxsize=1024)(Decoder(list[ContainerStatus]).decode)
 
 # On the API's copy of a static pod: the uid that the kubelet itself uses for it. Any author may write it (``static_uid``).
 MIRROR: Final = "kubernetes.io/config.mirror"
