@@ -172,13 +172,9 @@ class ExtenderUnderTest:
         """Does the target declare that it refuses to bind a pod again?"""
         return self._target.differences.repeated_bind == "refused"
 
-    def claims(self, capability: str) -> bool:
-        """Does the target declare it? For a part of a case; a case that is about it has the marker ``needs``."""
-        return capability in self._target.claims
-
     @property
-    def known(self) -> Collection[str]:
-        """The capabilities that the target declares."""
+    def claims(self) -> Collection[str]:
+        """The capabilities that the target declares, for a part of a case; a case that is about one has the marker ``needs``."""
         return self._target.claims
 
     # Questions

@@ -87,7 +87,7 @@ class RandomState:
             name, scale = f"{self._stage.namespace}-{number}", self._rng.choice((1, 1, 1000))
             await self._stage.node(name, self._rng.choice(_SIZES[scale]))
             await self._equip(name, scale)
-        if not self._stage.claims("preempt"):
+        if "preempt" not in self._stage.claims:
             return
         # Most pods have another: of equal ones any may end.
         for value in self._rng.sample(range(-1000, 2500), 60):
@@ -110,7 +110,7 @@ class RandomState:
         """
         rng, count = self._rng, self._rng.choice((1, 1, 2, 2, 3, 4, 6, 9))
         sizes, text = [rng.choice(_SIZES[scale])] * count, rng.choice((None, None, *_NO_CARDS))
-        if self._stage.claims("cards-annotation") and rng.random() < 0.75:
+        if "cards-annotation" in self._stage.claims and rng.random() < 0.75:
             sizes, unit = [rng.choice(_SIZES[scale]) for _ in range(count)], "GiB" if scale == 1 else "MiB"
             text = json.dumps({"v": 1, "mode": "ids", "unit": unit, "boot": "b", "cards": self._cards(sizes)})
             if rng.random() < 0.25:
@@ -181,7 +181,7 @@ class RandomState:
 
     async def ask(self, fresh: str) -> None:
         """Ask the extender, and one at the URL ``fresh`` which has just started: both give the same, right answers."""
-        observer, claims = self._stage.observer, self._stage.known
+        observer, claims = self._stage.observer, self._stage.claims
         urls = (observer.cluster.extender_url(), fresh)
         state, budgets = await self._state(), await self._api.list(POD_DISRUPTION_BUDGETS, self._stage.namespace)
         found: list[Finding] = []
@@ -217,13 +217,13 @@ class RandomState:
         pod, scale = self._pod(self._scale(node)), self._scale(node)
         if not units_of(pod) or self._rng.random() < 0.5:
             pod["spec"] |= {"containers": [gpu_container("c0", self._rng.choice(_UNITS) * scale)], "initContainers": []}
-        is_wishing = self._stage.claims("wishes") and self._rng.random() < 0.9
+        is_wishing = "wishes" in self._stage.claims and self._rng.random() < 0.9
         pod["metadata"]["annotations"] = questions.wishes(self._rng, units_of(pod)) if is_wishing else {}
         return pod
 
     async def _state(self) -> State:
         """The state by the API, with the pods as they count."""
-        pods = as_counted(await self._stage.observer.pods(), self._stage.known)
+        pods = as_counted(await self._stage.observer.pods(), self._stage.claims)
         nodes = {one["metadata"]["name"]: one for one in await self._api.list(NODES)}
         banned = {name: frozenset(map(int, text.split(","))) for name, text in self._bans.items()}
         return State(pods={pod["metadata"]["uid"]: pod for pod in pods}, nodes={**nodes}, banned=banned)
@@ -272,7 +272,7 @@ class RandomState:
             own |= {spec.POD_UNITS: rng.choice(_CLAIMED), spec.POD_ASSIGNED: rng.choice(_CLAIMED)}
         if needed and rng.random() < 0.5:
             own |= {spec.POD_DEVICE_UNITS: str(self.units[node][card]), spec.POD_ASSUME_TIME: "1700000000000000000"}
-        if self._stage.claims("wishes") and rng.random() < 0.3:
+        if "wishes" in self._stage.claims and rng.random() < 0.3:
             own |= questions.wishes(rng, needed)
         pod["metadata"]["annotations"] = own if needed or rng.random() < 0.5 else {}
         pod["spec"]["nodeName"] = node
@@ -297,7 +297,7 @@ class RandomState:
         """A bound pod with annotations that name no card: it holds none, whatever else they say."""
         pod = self._pod(self._scale(node))
         own = {spec.POD_INDEX: self._rng.choice(_NO_INDEX), spec.POD_UNITS: self._rng.choice(_CLAIMED)}
-        if self._stage.claims("several-cards") and self._rng.random() < 0.3:
+        if "several-cards" in self._stage.claims and self._rng.random() < 0.3:
             own = {spec.POD_ALLOCATION: self._rng.choice(("x", "[]", '{"0":{"x":1}}', '{"0":{"0":-1}}', "{" * 9000))}
         pod["metadata"]["annotations"] = own if self._rng.random() < 0.9 else {}
         pod["spec"]["nodeName"] = node

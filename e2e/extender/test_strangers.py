@@ -43,13 +43,13 @@ async def book(stage: ExtenderUnderTest, name: str) -> AsyncIterator[ExtenderUnd
 
 def posts(stage: ExtenderUnderTest) -> tuple[str, ...]:
     """The paths to which a scheduler posts."""
-    return (*VERBS, *(path for name, path in DECLARED.items() if stage.claims(name)))
+    return (*VERBS, *(path for name, path in DECLARED.items() if name in stage.claims))
 
 
 def gets(stage: ExtenderUnderTest) -> tuple[str, ...]:
     """The paths that are read."""
-    explained = (f"{spec.EXPLAIN}/nobody/p",) if stage.claims("explain") else ()
-    return (*BOOKS, *explained, *(PROBES if stage.claims("probes") else ()))
+    explained = (f"{spec.EXPLAIN}/nobody/p",) if "explain" in stage.claims else ()
+    return (*BOOKS, *explained, *(PROBES if "probes" in stage.claims else ()))
 
 
 def of(stage: ExtenderUnderTest, path: str) -> str:
@@ -93,7 +93,7 @@ async def test_a_body_is_read_as_json_or_refused(book: ExtenderUnderTest, tmp_pa
     (tmp_path / "body").write_text(json.dumps(question))
     types = ("text/plain", "application/x-www-form-urlencoded", "nonsense")
 
-    for verb in (spec.FILTER, *((spec.PRIORITIZE,) if book.claims("prioritize") else ())):
+    for verb in (spec.FILTER, *((spec.PRIORITIZE,) if "prioritize" in book.claims else ())):
         assert {await ANONYMOUS.status(of(book, verb), "POST", tmp_path / "body", one) for one in types} <= {200, 415}
 
 
