@@ -13,7 +13,13 @@ import pytest
 
 from clusters.api.exchanges import LISTENERS, Begun, Ended, Event, Exchange, StoodStill, Written
 from e2e.checkers import UnknownError
-from e2e.checkers.api_writes import foreign_stays, sound_bookings, sound_reservations, true_transitions
+from e2e.checkers.api_writes import (
+    foreign_stays,
+    shared_cards,
+    sound_bookings,
+    sound_reservations,
+    true_transitions,
+)
 from e2e.checkers.events import true_events
 from e2e.checkers.extender_answers import DIFFERS
 from e2e.checkers.extender_messages import (
@@ -101,7 +107,8 @@ class RunJudge:
 
     def _judge(self, server: str) -> Judge:
         if server not in self._judges:
-            of_users = (rule(self._users) for rule in (foreign_stays, sound_bookings, true_transitions, true_events))
+            rules = (foreign_stays, sound_bookings, shared_cards, true_transitions, true_events)
+            of_users = (rule(self._users) for rule in rules)
             self._judges[server] = Judge(
                 *of_users,
                 sound_reservations,

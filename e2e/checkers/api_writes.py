@@ -10,7 +10,7 @@ import msgspec
 from clusters.api.exchanges import Written
 from clusters.provider import DEVICE_PLUGIN, EXTENDER
 from e2e import spec
-from e2e.checkers.card_choice import cards_of
+from e2e.checkers.card_choice import cards_of, group_of, members_of
 from e2e.checkers.history import Entry, Object, State, name_of
 from e2e.checkers.judgement import Finding, Rule
 from e2e.checkers.overcommit import holds_a_node, shares_or_none
@@ -71,6 +71,32 @@ def sound_bookings(accounts: Mapping[str, str]) -> Rule:
             yield _finding(entry, f"the {accounts[entry.user]} wrote {wrong}", "untrue booking")
 
     return unsound_booking
+
+
+def shared_cards(accounts: Mapping[str, str]) -> Rule:
+    """A rule about these users: a pod that they bind gets a card of those with which it wishes to share one.
+
+    The end of such a pod may be seen late, and so may its other card: pods with that wish are not judged after it.
+    """
+    changing: set[str] = set()
+
+    def other_card(state: State, entry: Entry) -> Iterator[Finding]:
+        if not isinstance(entry, Written) or entry.kind != "pods":
+            return
+        old, new = entry.old or {"metadata": {}, "spec": {}, "status": {}}, entry.new
+        if holds_a_node(old):
+            if new is None or not holds_a_node(new) or shares_or_none(new) != shares_or_none(old):
+                changing.update(one["metadata"]["uid"] for one in members_of(old, state.pods.values()))
+        elif new is not None and holds_a_node(new) and entry.user in accounts:
+            others = [one for one in members_of(new, state.pods.values()) if one != new]
+            mine = {(new["spec"]["nodeName"], card) for card in shares_or_none(new) or ()}
+            place = group_of(new, others)
+            if place is not None and not mine <= place and not changing & {one["metadata"]["uid"] for one in others}:
+                yield _finding(
+                    entry, f"its cards {sorted(mine)} are none of its group's {sorted(place)}", "shared card"
+                )
+
+    return other_card
 
 
 def sound_reservations(state: State, entry: Entry) -> Iterator[Finding]:
