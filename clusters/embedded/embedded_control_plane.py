@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -106,6 +106,16 @@ class EmbeddedControlPlane:
         await self._server.stop()
         self._server.expire_history()
         await self._server.start(int(self.url.rpartition(":")[2]))
+
+    @contextlib.contextmanager
+    def disturbed(self, chance: float) -> Iterator[None]:
+        """The API server disturbs each request of a ServiceAccount by this chance while inside, and by its own again after that."""
+        disturbances = self._server.disturbances
+        before, disturbances.chance = disturbances.chance, chance
+        try:
+            yield
+        finally:
+            disturbances.chance = before
 
     def kubelet_kubeconfig(self, node: str) -> Path:
         """See the protocol."""

@@ -53,6 +53,23 @@ def wrong_bind(state: State, pod: Object, name: str, bound: Object, error: str) 
     return ""
 
 
+def kept_room(state: State, book: Object, uids: Collection[str]) -> Iterator[Finding]:
+    """A book that was read when all binds of these pods had their answers has those that are bound in the end."""
+    booked = {
+        (one["namespace"], one["name"], node["name"], card["id"])
+        for node in book["nodes"] or ()
+        for card in node["devs"] or ()
+        for one in card["pods"] or ()
+    }
+    for pod in (one for uid, one in state.pods.items() if uid in uids and holds_a_node(one) and gpu_containers(one)):
+        metadata, node = pod["metadata"], pod["spec"]["nodeName"]
+        for index in shares_or_none(pod) or ():
+            if (metadata["namespace"], metadata["name"], node, index) not in booked:
+                yield Finding(
+                    "kept room", 0.0, "its bind was under way, and the book lacked it", name_of(pod), node, index
+                )
+
+
 def right_scores(state: State, entry: Asked) -> Iterator[Finding]:
     """A node that does not hold the pod has the score 0; a fuller one a better score, or for the policy spread a worse one."""
     pod = entry.question["Pod"]

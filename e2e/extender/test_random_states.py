@@ -16,16 +16,17 @@ import pytest
 from clusters.api.api_client import MERGE_PATCH
 from clusters.api.resources import CONFIG_MAPS, NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, Resource
 from clusters.api.waiting import eventually
+from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
+from clusters.local_cluster import LocalCluster
 from e2e import spec
 from e2e.builders import gpu_container, random_containers
 from e2e.bursts import questions
 from e2e.checkers.card_choice import cards_of
 from e2e.checkers.extender_messages import LAG_SECONDS, right_choices, right_victims, settled_book
 from e2e.checkers.history import Asked, State
-from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import as_counted, booked_in_api
 from e2e.checkers.pod_requests import units_of
-from e2e.checkers.settled_answers import right_price, right_scores, wrong_bind
+from e2e.checkers.settled_answers import kept_room, right_price, right_scores, wrong_bind
 from e2e.extender.extender_under_test import ExtenderUnderTest, Object
 from e2e.report.sources import commit_number
 
@@ -35,6 +36,8 @@ _STATES: Final = 5
 # Changes before each round of questions, the binds after it, and the rounds.
 _CHANGES, _BINDS, _ROUNDS = 35, 20, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
+# The chance that the answer to a Binding is lost, before it is carried out or after that.
+_LOST: Final = 0.4
 # The units of a card, in GiB or in MiB.
 _SIZES: Final = {1: (7, 16, 24), 1000: (2000, 16000, 24576)}
 _MODELS: Final = ("Tesla T4", "T400 4GB", "NVIDIA A100-SXM4-80GB", "GeForce GTX 1080 Ti")
@@ -79,6 +82,9 @@ class RandomState:
         self._priorities: list[str] = []
         self._unused: list[str] = []
         self._count = 0
+        self._book: Object = {}
+        self._binding: set[str] = set()
+        """The uids of the last pods to bind; ``_book`` is of the time when each had its answer."""
         self.units: dict[str, dict[int, int]] = {}
 
     async def lay_down(self) -> None:
@@ -153,17 +159,12 @@ class RandomState:
 
     async def change(self) -> None:
         """One change, of a pod more often than of a node."""
-        names = ("bound",) * 6 + ("by the extender",) * 2 + ("phase",) * 4 + ("gone", "leaving", "ban", "odd", "cards")
-        kind = self._rng.choice(names)
+        of_node = {"bound": self._create_bound, "bind": self._bind, "ban": self._ban, "odd": self._create_odd}
+        of_node |= {"again": self._create_again}
+        kind = self._rng.choice((*of_node, *["bound"] * 5, "bind", *["phase"] * 4, "gone", "leaving", "cards"))
         node, name = self._rng.choice([*self.units]), self._rng.choice(self._pods) if self._pods else ""
-        if kind == "bound":
-            await self._create_bound(node)
-        elif kind == "by the extender":
-            await self._bind(node)
-        elif kind == "odd":
-            await self._create_odd(node)
-        elif kind == "ban":
-            await self._ban(node)
+        if kind in of_node:
+            await of_node[kind](node)
         elif kind == "cards" and self._rng.random() < 0.5:
             await self._equip(node, self._scale(node))
         elif kind in ("gone", "leaving") and name:
@@ -171,6 +172,22 @@ class RandomState:
             self._pods = [pod["metadata"]["name"] for pod in await self._stage.observer.pods()]
         elif kind == "phase" and name:
             await self._enter_phase(await self._stage.observer.pod(name))
+
+    async def _create_again(self, node: str) -> None:
+        """The Node goes, and is there again as it was; its pods and its bans stay."""
+        former = await self._api.get(NODES, node)
+        await self._api.delete(NODES, node)
+        kept = {key: former["metadata"].get(key) for key in ("name", "labels", "annotations")}
+        await self._api.create({**former, "metadata": kept})
+
+    async def lose_answers(self) -> None:
+        """Simultaneous binds of which the API server loses answers."""
+        cluster = self._stage.cluster
+        assert isinstance(cluster, LocalCluster)
+        assert isinstance(cluster.control_plane, EmbeddedControlPlane)
+        with cluster.control_plane.disturbed(_LOST):
+            await self._bind(self._rng.choice([*self.units]))
+        self._book = await self._stage.observer.inspect()
 
     async def remove(self) -> None:
         """Remove what is not the namespace's."""
@@ -184,7 +201,7 @@ class RandomState:
         observer, claims = self._stage.observer, self._stage.claims
         urls = (observer.cluster.extender_url(), fresh)
         state, budgets = await self._state(), await self._api.list(POD_DISRUPTION_BUDGETS, self._stage.namespace)
-        found: list[Finding] = []
+        found = [*kept_room(state, self._book, self._binding)]
         for verb, body in questions.asked(self._rng, await observer.pods(), self.units, {}, claims):
             ours, its = [(await observer.post_to(url + verb, body)).json() for url in urls]
             # The policy fragmentation goes by the pods that an extender has seen.
@@ -281,8 +298,15 @@ class RandomState:
             await self._enter_phase(created)
 
     async def _bind(self, node: str) -> None:
-        """Some simultaneous binds, which the extender may refuse."""
-        created = [await self._create(self._pod(self._scale(node))) for _ in range(self._rng.randint(1, 4))]
+        """Some simultaneous binds, which the extender may refuse; the pods, which may wish for one card together."""
+        pods = [self._pod(self._scale(node)) for _ in range(self._rng.randint(1, 4))]
+        if "wishes" in self._stage.claims and self._rng.random() < 0.5:
+            policy, group = self._rng.choice(("binpack", "spread", "spread")), f"group-{self._count}"
+            for pod in pods:
+                pod["metadata"]["annotations"] = {spec.WISH_POLICY: policy, spec.WISH_SAME_CARD: group}
+                pod["spec"] |= {"containers": [gpu_container("c0", self._scale(node))], "initContainers": []}
+        created = [await self._create(pod) for pod in pods]
+        self._binding = {pod["metadata"]["uid"] for pod in created}
         asking = [pod for pod in created if units_of(pod)]
         # The same order twice, as of two schedulers, while the pods change.
         nodes = [node, *self._rng.choices([*self.units], k=self._rng.choice((0, 0, 1)))]
@@ -351,6 +375,7 @@ async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number
         for _ in range(_ROUNDS):
             for _ in range(_CHANGES):
                 await state.change()
+            await state.lose_answers()
             async with stage.extender() as fresh:
                 # Each may read all changes until then.
                 await asyncio.sleep(LAG_SECONDS)

@@ -30,13 +30,13 @@ class Disturbances:
     """``chance``: of each disturbance, for each request that may have it."""
 
     def __init__(self, chance: float, rng: random.Random) -> None:
-        self._chance = chance
+        self.chance = chance
         self._rng = rng
         self._late: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: Request, carry_out: CarryOut) -> Answer:
         """The request's answer. Raises RefusalError."""
-        if not self._chance or not request.user.name.startswith(_ACCOUNTS):
+        if not self.chance or not request.user.name.startswith(_ACCOUNTS):
             return await carry_out(request)
         if request.method == "GET":
             self._cut(request)
@@ -59,7 +59,7 @@ class Disturbances:
         await asyncio.gather(*self._late, return_exceptions=True)
 
     def _happens(self) -> bool:
-        return self._rng.random() < self._chance
+        return self._rng.random() < self.chance
 
     def _cut(self, request: Request) -> None:
         """Make the page of a list short, which a server may do; or ask for one after the first too late."""

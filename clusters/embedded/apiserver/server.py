@@ -82,12 +82,12 @@ class EmbeddedApi:
         self.writes = Writes(self.store, now, random.Random(seed))  # noqa: S311 - names of pods
         self.watches = Watches(self.store, watch_lag)
         self._logs = PodLogs(self.store)
-        self._disturbances = Disturbances(disturbance, random.Random(seed))  # noqa: S311 - no secret
+        self.disturbances = Disturbances(disturbance, random.Random(seed))  # noqa: S311 - no secret
         accounts = ServiceAccountTokens(self.store, now)
         without_credentials = _ADMINISTRATOR if authority is None else ANONYMOUS
         authenticator = Authenticator(accounts.user_of, now, tokens or {}, without_credentials)
         access = authenticator, Authorizer(self.store)
-        self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts, self._disturbances)
+        self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts, self.disturbances)
         self.address = ""
         self.store.note = self._note
         self._server: HttpServer | None = None
@@ -114,7 +114,7 @@ class EmbeddedApi:
             return
         self.watches.closed = True
         self.watches.close()
-        await self._disturbances.close()
+        await self.disturbances.close()
         await self._server.end()
         await self._logs.close()
         self._server = None
