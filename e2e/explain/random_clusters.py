@@ -51,9 +51,9 @@ def random_cluster(seed: int) -> RandomCluster:
 
 
 def _node(name: str, chance: random.Random) -> Object:
-    units = [chance.randint(1, 16) for _ in range(chance.randint(1, 3))]
+    units = [chance.randint(1, 16) for _ in range(chance.randint(1, 4))]
     model, unhealthy = chance.choice(MODELS), chance.randrange(6)
-    amounts = {"cpu": chance.choice(["3", "64"]), "pods": chance.choice(["7", "110", "110"])}
+    amounts = {"cpu": chance.choice(["2", "3", "64"]), "pods": chance.choice(["7", "110", "110"])}
     node = node_of(name, *units, model=model, unhealthy=unhealthy, amounts=amounts)
     node["metadata"]["labels"][_LABEL] = chance.choice("xy")
     node["spec"] = {"taints": [TAINT] if chance.random() < 0.2 else [], "unschedulable": chance.random() < 0.1}
@@ -113,7 +113,7 @@ def _bound(name: str, node: Object, chance: random.Random) -> Object:
 
 def _asked(chance: random.Random) -> Object:
     wishes = chance.choice(_WISHES)
-    units = 4 if "2,2" in wishes.values() else chance.randint(2, 9)
+    units = 4 if "2,2" in wishes.values() else chance.randint(2, 6)
     pod = gpu_pod("asked", units, annotations=wishes)
     pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
     pod["spec"]["tolerations"] = NEVER_READY + ([{"key": TAINT["key"], "operator": "Exists"}] * (chance.random() < 0.3))

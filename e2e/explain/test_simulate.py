@@ -18,6 +18,7 @@ from e2e.explain.conftest import Ask
 from e2e.explain.laid_out import laid_out
 from e2e.explain.random_clusters import named, of_size, random_cluster
 from e2e.observer import Observer, observing
+from e2e.report.sources import commit_number
 
 pytestmark = pytest.mark.stand_in_only("nodes are objects without a kubelet")
 
@@ -84,7 +85,8 @@ async def test_what_is_foretold_is_what_happens(
     bare: Cluster, ask: Ask, manifest: Callable[[dict[str, Any]], str], request: pytest.FixtureRequest
 ) -> None:
     """As many pods are bound, on the same nodes; the largest pod fits and a larger one does not; the last pod is explained."""
-    for seed in range(request.config.getoption("--random-clusters")):
+    for number in range(request.config.getoption("--random-clusters")):
+        seed = commit_number() * 1000 + number
         try:
             async with asyncio.timeout(400):
                 await check(bare, ask, manifest, seed)
