@@ -209,7 +209,10 @@ def make_burst(
     # Many small bursts and few large ones, and the reverse on nodes with many cards to fill.
     count = (max if is_large else min)(rng.randint(FEWEST_PODS, most_pods), rng.randint(FEWEST_PODS, most_pods))
     names = [f"p{number:02}" for number in range(count)]
-    pods = [PodPlan(name, (amounts[0],)) if are_twins else _pod(rng, name, amounts, sizes[-1]) for name in names]
+    # Twins have one container, or two equal ones.
+    parts = rng.choice((1, 1, 2))
+    alike = (-(-amounts[0] // parts),) * parts
+    pods = [PodPlan(name, alike) if are_twins else _pod(rng, name, amounts, sizes[-1]) for name in names]
     pods = [replace(pod, mib_per_unit=mib_per_unit) for pod in pods]
     if not is_real:
         pods = [_wild(rng, pod, count) for pod in pods]
