@@ -29,6 +29,8 @@ _INIT, _PLUGIN, _KUBELET, _EXTENDER = 0.3, 0.04, 0.02, 0.05
 # The chances of a plain container, of each trait of a pod, and of a step in a gap.
 _PLAIN, _GAP, _SPLIT = 0.2, 0.2, 0.2
 _ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE, _EDITED = 0.12, 0.1, 0.2, 0.3, 0.15, 0.3, 0.1
+# The chance that the first pod of a burst uses a card and asks for none.
+_STRAY: Final = 0.3
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
@@ -57,7 +59,7 @@ class PodPlan:
     have a pod of that name, and so may an earlier pod. ``ends`` is the phase in which it ends. One that ``is_lost`` has the
     phase Unknown after the burst. One that ``is_marked`` has metadata of another program, and one that ``is_forged`` a booking that
     its author wrote. ``split`` are the units that it wishes for on each of several cards. ``is_edited``: an administrator changes
-    its card after the burst.
+    its card after the burst. One that ``is_stray`` asks for no card, and its author names one for it.
     """
 
     name: str
@@ -72,12 +74,13 @@ class PodPlan:
     split: tuple[int, ...] = ()
     is_urgent: bool = False
     is_edited: bool = False
+    is_stray: bool = False
     mib_per_unit: int = spec.MIB_PER_UNIT
 
     def manifest(self, suffix: str = "") -> dict[str, Any]:
         """The pod. Each container holds nearly what it asks for: a card with too many of them is out of memory."""
         # The memory of a card that a container does not choose would be another's.
-        holds = {"HOLDS_MIB": 0} if self.split else {}
+        holds = {"HOLDS_MIB": int(self.is_stray)} if self.split or self.is_stray else {}
         init = [
             self._container(f"i{number}", units) | {"restartPolicy": "Always"}
             if is_sidecar
@@ -88,6 +91,7 @@ class PodPlan:
         containers = [
             self._container(f"c{number}", units, **ends, **holds) for number, units in enumerate(self.containers)
         ]
+        containers[0]["env"] += [{"name": spec.ENV_VISIBLE, "value": "0"}] if self.is_stray else []
         body = {"containers": containers, "initContainers": init, "terminationGracePeriodSeconds": 1}
         body |= {"restartPolicy": "Never"} if self.ends else {}
         body |= {"priorityClassName": URGENT} if self.is_urgent else {}
@@ -180,6 +184,7 @@ _OF_PODS: Final[Mapping[str, Mapping[str, Any]]] = {
     "edits": {"is_edited": False},
     "ends": {"ends": ""},
     "inits": {"inits": ()},
+    "strays": {"is_stray": False},
 }
 PARTS: Final = (*_OF_STEPS, *_OF_PODS)
 
@@ -219,6 +224,8 @@ def make_burst(
         if scale == 1 and sum(_SPLIT_UNITS) not in known and max(_SPLIT_UNITS) <= sizes[-1] and rng.random() < _SPLIT:
             containers = rng.choice([(sum(_SPLIT_UNITS),), (0, sum(_SPLIT_UNITS)), (sum(_SPLIT_UNITS), 0)])
             pods[-1] = replace(pods[-1], containers=containers, inits=(), split=_SPLIT_UNITS)
+        if rng.random() < _STRAY:
+            pods[0] = replace(pods[0], containers=(0,), inits=(), split=(), is_stray=True)
     steps: list[Step] = []
     there: list[PodPlan] = []
     while pods:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from e2e import spec
 from e2e.bursts.burst_plan import ENDS_LABEL, POD_LABEL
 from e2e.checkers.history import Asked, Card, Cards, Entry, Listed, State, name_of
 from e2e.checkers.judgement import Finding
-from e2e.checkers.overcommit import Sizes, booked_in_api, holds_a_node, shares_or_none, slots_taken
-from e2e.checkers.pod_requests import gpu_containers, held_mib, units_of
+from e2e.checkers.overcommit import Sizes, booked_in_api, held_on, holds_a_node, slots_taken
+from e2e.checkers.pod_requests import units_of
 from e2e.site.node_cards import amount, described
 
 # The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
@@ -122,26 +122,19 @@ def started_again(state: State, entry: Entry) -> Iterator[Finding]:
 
 
 def held_memory(state: State, entry: Entry) -> Iterator[Finding]:
-    """The processes on each card are those of the running pods with an annotation that names it, to the MiB."""
+    """The processes on each card are those of the running pods that have it, or use it without a booking, to the MiB."""
     if not isinstance(entry, Cards):
         return
     expected: dict[int, int] = defaultdict(int)
     for pod in state.pods.values():
         if is_running(pod) and pod["spec"]["nodeName"] == entry.node:
-            index, *_ = shares_or_none(pod) or (-1,)
-            expected[index] += held_mib(pod)
+            for index, mib in held_on(pod).items():
+                expected[index] += mib
     for index in sorted(entry.cards.keys() | expected.keys()):
         held = entry.cards[index].held_mib if index in entry.cards else 0
         if held != expected[index]:
             text = f"processes hold {held} MiB, its pods {expected[index]}"
             yield Finding("held memory", entry.at, text, node=entry.node, card=index)
-
-
-def use_of(pods: Iterable[Mapping[str, Any]], silent: Collection[int]) -> dict[tuple[str, int], int]:
-    """The bytes that processes of a node's running pods hold, by uid and card, without those of cards that are ``silent``."""
-    running = [pod for pod in pods if is_running(pod) and gpu_containers(pod)]
-    shares = [(pod, card) for pod in running for card in shares_or_none(pod) or () if card not in silent]
-    return {(pod["metadata"]["uid"], card): held_mib(pod) * 1024**2 for pod, card in shares}
 
 
 def book_is_whole(state: State, entry: Entry) -> Iterator[Finding]:

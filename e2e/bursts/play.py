@@ -8,7 +8,7 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -33,7 +33,6 @@ from e2e.bursts.judge import (
     is_without_room,
     started_again,
     unsettled,
-    use_of,
     wrong_node,
     wrong_rows,
 )
@@ -46,9 +45,8 @@ from e2e.checkers.history import Asked, Entry, Listed, name_of
 from e2e.checkers.judgement import Finding, judge
 from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slotted, unreadable
 from e2e.checkers.pod_requests import gpu_containers
-from e2e.checkers.published_series import resting
+from e2e.checkers.published_series import Rest, resting
 from e2e.checkers.right_card import SUM, right_card
-from e2e.metrics import port_in, samples_in
 from e2e.observer import Observer
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
@@ -137,10 +135,7 @@ class Player:
         if not result.findings:
             result.findings = await self._check_book(seen)
         if not result.findings and self._published is not None:
-            faults = {place: fault.is_lost for place, fault in self._faults.items() if fault.reason}
-            cards = await self.sizes(), self._cluster.cards
-            state = resting(*await self._listed(), faults, *cards, troubled=self._troubled)
-            result.findings = await self._published.findings(state, random.Random(burst.seed))
+            result.findings = await self._published.findings(await self._rest(), random.Random(burst.seed))
         if not result.findings and self._inspect is not None:
             result.findings = wrong_rows(await self._inspect(), *await self._listed(), await self.sizes())
             result.findings += await self._wrong_watched_rows()
@@ -336,7 +331,7 @@ class Player:
     async def _hide_use(self) -> list[str]:
         """In some worlds NVML does not know a card's processes for a while: their pods' use has no sample, and no card changes."""
         held = sorted(one for one in booked_in_api(await self._pods()) if not self._faults.get(one, Fault()).is_lost)
-        if not (self.world.hides_use and held and "usage" in self.claims):
+        if not (self.world.hides_use and held and self._published is not None):
             return []
         node, card = held[0]
         self._had["cards_without_known_processes"] += 1
@@ -348,20 +343,16 @@ class Player:
         return found or await self._wrong_use(node) or await self._wrong_nodes()
 
     async def _wrong_use(self, node: str, *hidden: int) -> list[str]:
-        """The pods of which the node's plugin does not come to publish what their processes hold, on cards that are not hidden."""
-        port = port_in(self._cluster.log(_PROGRAM, node))
-        silent = {*hidden, *(card for (on, card), fault in self._faults.items() if on == node and fault.is_lost)}
+        """The series that the node's plugin does not come to publish, while NVML knows no process of the hidden cards."""
+        assert self._published is not None
+        return await self._published.wrong_series(node, await self._rest({(node, card) for card in hidden}))
 
-        async def wrong() -> list[str]:
-            due = use_of([pod for pod in await self._pods() if pod["spec"].get("nodeName") == node], silent)
-            page = (await self.observer.get(f"http://127.0.0.1:{port}/metrics")).text
-            shown = {
-                (one.labels["uid"], int(one.labels["card"])): one.value
-                for one in samples_in(page, "gpushare_pod_used_bytes")
-            }
-            return [f"{node} publishes {shown} as used, should be {due}"] if shown != due else []
-
-        return await self._until_right(wrong, "the plugin publishes what pods use")
+    async def _rest(self, hidden: Collection[tuple[str, int]] = ()) -> Rest:
+        """The state of the API and of the cards, which is at rest."""
+        faults = {place: fault.is_lost for place, fault in self._faults.items() if fault.reason}
+        return resting(
+            *await self._listed(), faults, await self.sizes(), self._cluster.cards, self._troubled, hidden=hidden
+        )
 
     async def _create_again(self, node: str) -> None:
         """Delete the Node; with its next start the kubelet creates it again."""

@@ -96,6 +96,10 @@ class Published:
         words, view = rng.choice([*self._commands(rest, rng)])
         return found + await _left(partial(self._wrong_answer, words, view))
 
+    async def wrong_series(self, node: str, rest: Rest) -> list[str]:
+        """The series that the node's plugin does not come to publish."""
+        return await _left(partial(self._wrong_series, (DEVICE_PLUGIN, node), rest))
+
     async def _wrong_events(self, rest: Rest) -> list[str]:
         """Each card that has failed is reported on its node and on its pods, and no other; nothing is reported again and again."""
         events = await self._cluster.api.list(EVENTS)

@@ -12,7 +12,7 @@ from e2e import spec
 from e2e.checkers import UnknownError
 from e2e.checkers.history import Cards, Change, Entry, Listed, Object, State, Told, name_of
 from e2e.checkers.judgement import Finding
-from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
+from e2e.checkers.pod_requests import gpu_containers, held_mib, slots_of, units_of
 from e2e.site.node_cards import described
 
 # The annotations by which a pod has its card, or its cards.
@@ -91,6 +91,14 @@ def shares_or_none(pod: Object) -> dict[int, int] | None:
         return shares_of(pod)
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def held_on(pod: Object) -> dict[int, int]:
+    """The MiB that its processes hold, by card: by its annotations, or for a pod without card memory as its author names one."""
+    if gpu_containers(pod):
+        return {next(iter(shares_or_none(pod) or {}), -1): held_mib(pod)}
+    variables = (each for one in pod["spec"]["containers"] for each in one.get("env") or ())
+    return {int(each["value"]): held_mib(pod) for each in variables if each["name"] == spec.ENV_VISIBLE}
 
 
 def unreadable(state: State, entry: Entry) -> Iterator[Finding]:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from e2e import spec
 from e2e.checkers.history import Object
-from e2e.checkers.overcommit import SLOTS, Sizes, booked_in_api, holds_a_node, is_over, shares_or_none
-from e2e.checkers.pod_requests import gpu_containers, held_mib
+from e2e.checkers.overcommit import SLOTS, Sizes, booked_in_api, held_on, holds_a_node, is_over, shares_or_none
+from e2e.checkers.pod_requests import gpu_containers
 from e2e.metrics import Series
 from e2e.site.node_cards import described
 
@@ -28,7 +28,6 @@ _QUIET: Final = (
     "gpushare_overuse_episodes_total",
     "gpushare_pod_overuse_bytes",
     "gpushare_pod_unbooked_card",
-    "gpushare_unbooked_episodes_total",
     "gpushare_unreadable_objects_total",
 )
 _COUNTED: Final = ("_total", "_count", "_sum", "_bucket")
@@ -46,7 +45,8 @@ class RestingCard:
     units: int
     booked: int
     is_healthy: bool
-    is_lost: bool
+    is_silent: bool
+    """Is nothing known of its processes?"""
 
     @property
     def free(self) -> int:
@@ -114,13 +114,17 @@ def resting(
     sizes: Sizes,
     hardware: Callable[[str], Sequence[Mapping[str, Any]]],
     troubled: Collection[str],
+    hidden: Collection[tuple[str, int]] = (),
 ) -> Rest:
-    """``unhealthy``: cards by (node, index), and whether each is lost; ``hardware``: a node's, as they report themselves."""
+    """``unhealthy``: cards by (node, index), and whether each is lost; ``hidden`` are those of which NVML knows no process.
+
+    ``hardware``: a node's cards, as they report themselves.
+    """
     booked = booked_in_api(pods)
     cards = [
         RestingCard(
             node, at := one["index"], one["uuid"], one["name"], one["memory"]["total_mib"], sizes[node][at],
-            booked.get((node, at), 0), (node, at) not in unhealthy, unhealthy.get((node, at), False),
+            booked.get((node, at), 0), (node, at) not in unhealthy, unhealthy.get((node, at), False) or (node, at) in hidden,
         )
         for node in sizes for one in hardware(node)
     ]  # fmt: skip
@@ -131,7 +135,8 @@ def resting(
     )
 
 
-Expected = Iterator[tuple[str, dict[str, str], float]]
+Expected = Iterator[tuple[str, dict[str, str], float | None]]
+"""None for a value that is not known."""
 
 
 def of_extender(rest: Rest) -> Expected:
@@ -165,17 +170,24 @@ def of_plugin(rest: Rest, node: str) -> Expected:
         yield "gpushare_card_units", card.labels, card.units
         yield "gpushare_card_slots", card.labels, rest.slots
         yield "gpushare_card_healthy", card.labels, card.is_healthy
-        if not card.is_lost:
+        if not card.is_silent:
             yield "gpushare_card_unaccounted_bytes", card.labels, 0
             yield "gpushare_card_processes_without_figure", card.labels, 0
-    for pod in rest.holding:
-        shares, metadata = _cards_on(pod, node), pod["metadata"]
-        for index, units in shares.items():
-            labels = {key: metadata[key] for key in ("namespace", "uid")} | {"pod": metadata["name"]}
-            labels["card"] = str(index)
-            yield "gpushare_pod_booked_bytes", labels, units * unit
-            if len(shares) == 1 and not cards[index].is_lost:
-                yield "gpushare_pod_used_bytes", labels, held_mib(pod) * MIB
+    for pod in (one for one in rest.pods if holds_a_node(one) and one["spec"]["nodeName"] == node):
+        metadata = pod["metadata"]
+        of_pod = {key: metadata[key] for key in ("namespace", "uid")} | {"pod": metadata["name"]}
+        for index, units in _cards_on(pod, node).items() if gpu_containers(pod) else ():
+            yield "gpushare_pod_booked_bytes", {**of_pod, "card": str(index)}, units * unit
+        for index, mib in held_on(pod).items():
+            if not gpu_containers(pod):
+                # A card that is silent now may have shown its process before.
+                yield (
+                    "gpushare_pod_unbooked_card",
+                    {**of_pod, "card": str(index)},
+                    None if cards[index].is_silent else 1,
+                )
+            if not cards[index].is_silent:
+                yield "gpushare_pod_used_bytes", {**of_pod, "card": str(index)}, mib * MIB
 
 
 def wrong_series(program: str, series: Series, expected: Expected) -> Iterator[str]:
@@ -183,8 +195,8 @@ def wrong_series(program: str, series: Series, expected: Expected) -> Iterator[s
     values = {(name, frozenset(labels.items())): value for name, labels, value in expected}
     names = {name for name, _ in values}.union(_QUIET)
     for key in values.keys() | {key for key in series if key[0] in names}:
-        if (value := series.get(key)) != values.get(key, 0):
-            yield f"{program}: {key[0]} {dict(sorted(key[1]))} is {value}, should be {values.get(key, 0)}"
+        if (due := values.get(key, 0)) is not None and (value := series.get(key)) != due:
+            yield f"{program}: {key[0]} {dict(sorted(key[1]))} is {value}, should be {due}"
 
 
 def wrong_waits(rest: Rest, series: Series) -> Iterator[str]:
