@@ -6,11 +6,13 @@ The rules (``checkers/plugin_states.py``, ``plugin_answers.py``, ``right_card.py
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import grpc.aio
@@ -108,9 +110,10 @@ class PluginHistory:
         assert len(counts) <= 1 + most, f"lists without a change, by their unhealthy ids: {counts}, {what}"
 
     async def _book(self) -> None:
-        """Pods that the extender has put onto healthy cards with room."""
+        """Pods that the extender has put onto healthy cards with room; some ask for the same."""
+        alike = random_containers(self._rng, (self._rng.choice((1, 2, 3)),)) if self._rng.random() < 0.5 else {}
         for _ in range(self._rng.randint(1, 3)):
-            pod, name = self._pod()
+            pod, name = self._pod(alike)
             units, unhealthy = units_of(pod), self.state.unhealthy
             cards = [one for one, free in self.state.free().items() if free >= units and one not in unhealthy]
             if cards and units:
@@ -135,7 +138,7 @@ class PluginHistory:
 
     async def _admit(self) -> None:
         """The pods that wait get their ids, in the order in which they were bound; one whose card fails is turned away or moved."""
-        for name in [*self.state.waiting()]:
+        for name in self._in_order([*self.state.waiting()]):
             fails = int(self._notes[name][spec.POD_INDEX]) in self.state.unhealthy
             if fails and (len(self.state.waiting()) > 1 or not self._is_ours):
                 # The call could be taken for another pod's.
@@ -155,6 +158,24 @@ class PluginHistory:
             if not self._keeps_book:
                 # Without the book a plugin reads only at a start which ids the kubelet took.
                 await self._start()
+
+    def _in_order(self, names: list[str]) -> list[str]:
+        """The order of admission: neighbours that ask for the same change places. Each gets the card of the first that waits.
+
+        That one gets its card in exchange.
+        """
+        if not self._is_ours or any(int(self._notes[name][spec.POD_INDEX]) in self.state.unhealthy for name in names):
+            return names
+        order, keys = list[str](), (spec.POD_INDEX, spec.POD_DEVICE_UNITS)
+        for _, group in itertools.groupby(names, lambda name: gpu_containers(self.state.pods[name])):
+            waiting = [*group]
+            for name in self._rng.sample(waiting, len(waiting)):
+                mine, firsts = ({key: self._notes[one][key] for key in keys} for one in (name, waiting[0]))
+                for one, card in (waiting[0], mine), (name, firsts):
+                    self._notes[one] = self.state.pods[one]["metadata"]["annotations"] = self._notes[one] | card
+                waiting.remove(name)
+                order.append(name)
+        return order
 
     async def _given(self, name: str, container: GpuContainer, reusable: list[str]) -> tuple[list[str], dict[str, str]]:
         """The ids and variables of a container, as they should be; none if it was refused with a reason, and rightly."""
@@ -412,12 +433,12 @@ class PluginHistory:
             path.with_suffix(".new").write_text(json.dumps(book))
             path.with_suffix(".new").replace(path)
 
-    def _pod(self) -> tuple[dict[str, Any], str]:
-        """A pod of the node, and its name."""
+    def _pod(self, containers: Mapping[str, Any] = MappingProxyType({})) -> tuple[dict[str, Any], str]:
+        """A pod of the node, of these containers or of random ones, and its name."""
         most = max(card.units for card in self.state.cards.values())
         pod = gpu_pod(name := f"p-{len(self._notes)}", bound_to=self._stage.node)
         self._notes[name] = {}
-        pod["spec"] |= random_containers(self._rng, (1, 1, 2, 3, max(1, most // 3)))
+        pod["spec"] |= containers or random_containers(self._rng, (1, 1, 2, 3, max(1, most // 3)))
         # PodResources does not show ordinary init containers.
         for one in () if self._keeps_book else pod["spec"]["initContainers"]:
             one["restartPolicy"] = "Always"
