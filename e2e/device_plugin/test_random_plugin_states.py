@@ -50,6 +50,8 @@ _ADVISED: Final = (48, 62, 74, 119)
 _CRITICAL: Final = (*_ADVISED, 94, 1001)
 # A plugin that has not seen the end of a pod that waits takes the next one of its size for it.
 _LAG_SECONDS: Final = 0.4
+# The reason of a card that is gone while pods name it.
+_GONE: Final = "taken out of the machine"
 _FOREIGN: Final = {"example.com/note": "of another, ALIYUN_COM_GPU_MEM_IDX: 7"}
 
 
@@ -224,6 +226,7 @@ class PluginHistory:
         self._warned.discard(name)
         del self.state.pods[name]
         self.state.given.pop(name, None)
+        self._forget_unnamed()
         self._record()
         if is_gone:
             await self._stage.api.delete(PODS, name, self._stage.namespace, grace_seconds=0)
@@ -244,7 +247,7 @@ class PluginHistory:
 
     async def _break(self) -> None:
         """A card has a fault, or a further one, or only seems to have one."""
-        ill, index, before = self.state.ill, self._rng.choice([*self.state.cards]), {*self.state.unhealthy}
+        ill, index, before = self.state.ill, self._rng.choice(self._present()), {*self.state.unhealthy}
         kind = self._rng.choice(("xid", "xid", "xid", "harmless", "error", *(["lost"] if self._is_ours else [])))
         self._done.append(f"{kind} on {index}")
         with State.open(self._stage.cards.state_file) as nvml:
@@ -271,11 +274,11 @@ class PluginHistory:
 
     async def _mend(self) -> None:
         """Each card that has a fault recovers by the driver's word or an operator's, if the plugin knows one."""
-        if not self.state.ill:
+        if not {*self.state.ill.values()} - {_GONE}:
             await self._break()
         # A word makes a card that was lost healthy some seconds before its reports are read again.
         lost = self._lost()
-        for index, reason in [*self.state.ill.items()]:
+        for index, reason in [one for one in self.state.ill.items() if one[1] != _GONE]:
             uuid = self.state.cards[index].uuid
             needs_word = not self._is_advised and reason != "lost"
             if needs_word and uuid in lost:
@@ -312,15 +315,14 @@ class PluginHistory:
         await self._launch()
 
     async def _change_machine(self, nvml: State) -> None:
-        """While no plugin looks the machine boots, an Xid is missed, a card is banned, put in, or taken out."""
-        cards, ill, index = self.state.cards, self.state.ill, self._rng.choice([*self.state.cards])
-        kind = self._rng.choice(("boot", "xid", "more", "less", "ban", "none"))
+        """While no plugin looks the machine boots, an Xid is missed, a card is banned, put in, taken out, or replaced."""
+        cards, ill, index = self.state.cards, self.state.ill, self._rng.choice(self._present())
+        kind = self._rng.choice(("boot", "xid", "more", "less", "other", "ban", "none"))
         self._done.append(f"{kind} of {index}")
-        named = {one for pod in self.state.pods.values() for one in shares_or_none(pod) or {}}
         if kind == "boot":
             nvml.reboot()
             await self._patch_node({"status": {"nodeInfo": {"bootID": f"boot-{len(self._done)}"}}}, "status")
-            ill.clear()
+            self.state.ill = {one: reason for one, reason in ill.items() if reason == _GONE}
         elif kind == "xid" and self._is_advised and index not in ill:
             nvml.post_xid(cards[index].uuid, self._rng.choice(_ADVISED))
             ill[index] = "recovery action"
@@ -328,15 +330,30 @@ class PluginHistory:
             await self._ban(self.state.banned ^ {index})
         elif kind == "more" and not self._lost():
             nvml.add_card(self._rng.choice(self._models))
-        elif (
-            kind == "less"
-            and len(cards) > 1
-            and not self._lost()
-            and (left := cards.keys() - named - self.state.unhealthy.keys())
-        ):
-            nvml.remove_card(cards.pop(min(left)).uuid)
-            self._card_of = {one: card for one, card in self._card_of.items() if card in cards}
+        elif kind == "other" and index not in self.state.unhealthy and not self._lost():
+            # A card in the place of another has another index while pods name that one.
+            nvml.remove_card(cards[index].uuid)
+            nvml.add_card(self._rng.choice(self._models))
+            ill[index] = _GONE
+        elif kind == "less" and len(cards) > 1 and not self._lost():
+            for unused in sorted(cards.keys() - self._named() - self.state.unhealthy.keys())[:1]:
+                nvml.remove_card(cards[unused].uuid)
+                ill[unused] = _GONE
+        self._forget_unnamed()
         self._count_cards()
+
+    def _present(self) -> list[int]:
+        return [index for index in self.state.cards if self.state.ill.get(index) != _GONE]
+
+    def _named(self) -> set[int]:
+        return {one for pod in self.state.pods.values() if gpu_containers(pod) for one in shares_or_none(pod) or {}}
+
+    def _forget_unnamed(self) -> None:
+        """A card that is gone is shown until no pod names it."""
+        for index in {index for index, reason in self.state.ill.items() if reason == _GONE} - self._named():
+            del self.state.cards[index], self.state.ill[index]
+            self._card_of = {one: card for one, card in self._card_of.items() if card != index}
+            self._lists += 1
 
     def _count_cards(self) -> None:
         """A card keeps its index, and a new one has the lowest that is free; NVML's own may change."""
