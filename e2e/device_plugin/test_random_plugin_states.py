@@ -41,7 +41,7 @@ from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.state import State
 
 MEMORY: Final = spec.RESOURCE_MEMORY
-_HISTORIES, _STEPS = 2, 15
+_HISTORIES, _STEPS = 2, 13
 _DRIVERS: Final = ("450.80", "535.104", "580.65")
 # The unit of gpu-mem, in MiB, as it is written.
 _UNITS: Final = {1024: "GiB", 2500: "2500MiB"}

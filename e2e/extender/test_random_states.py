@@ -32,7 +32,7 @@ from e2e.report.sources import commit_number
 
 pytestmark = [pytest.mark.stand_in_only("its nodes have no kubelet")]
 
-_STATES: Final = 5
+_STATES: Final = 4
 # Changes before each round of questions, the binds after it, and the rounds.
 _CHANGES, _BINDS, _ROUNDS = 35, 20, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
