@@ -16,7 +16,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.reflector import HasMetadata, Reflector
 from gpushare.kubectl_inspect.core.card_report import BoundPod, NodeReport, bound_pod, nodes_of_pods, report
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
-from gpushare.manifests import Node, ObjectMeta, Pod, PodOutline
+from gpushare.manifests import Node, ObjectMeta, Pod, PodOutline, ReportedNode
 
 NODES_HIDDEN: Final = "nodes (you may not list them): only cards that pods of the namespace have are shown"
 PODS_HIDDEN: Final = "pods of other namespaces (you may not list them): a card may have more allocated than is shown"
@@ -67,7 +67,7 @@ async def read_lists(asked: Arguments, client: ApiClient) -> Lists:
             lists.take_node(await _node(client, name))
         if not asked.nodes:
             selector = {"labelSelector": asked.selector} if asked.selector else None
-            await client.read_each("/api/v1/nodes", Node, lists.take_node, selector)
+            await client.read_each("/api/v1/nodes", ReportedNode, lists.take_node, selector)
     except MissingRightError as error:
         lists.hidden.append(_unless_needed(error, asked, NODES_HIDDEN))
     await _read_pods(asked, client, lists)

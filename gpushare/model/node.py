@@ -20,6 +20,7 @@ from gpushare.bounds import CARDS_OF_A_NODE, PODS_OF_A_NODE
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node
 from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, entries_of, read_cards
+from gpushare.model.conditions import not_limited
 from gpushare.model.eviction import FIXED, Evictable
 from gpushare.model.overuse import CardOveruse, read_overuse
 from gpushare.model.quantity import MIB_PER_GIB, MemoryUnit, is_number, parse_units
@@ -156,14 +157,15 @@ def published_cards(node: Node) -> NodeCards | None:
 class NodeDevices(NamedTuple):
     """The cards of a node, nothing booked, by index. ``refusal`` is why no pod may have one, None if pods may.
 
-    ``overuse`` are pods that use more than they booked, as the node publishes them; ``offered`` is its ``offered_memory``. No
-    decision depends on these.
+    ``overuse`` are pods that use more than they booked, as the node publishes them; ``offered`` is its ``offered_memory``,
+    ``unlimited`` its condition ``not_limited``. No decision depends on these.
     """
 
     devices: tuple[Device, ...]
     refusal: str | None = None
     overuse: tuple[CardOveruse, ...] = ()
     offered: int | None = None
+    unlimited: str = ""
 
 
 def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDevices:
@@ -182,7 +184,7 @@ def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDev
     cards = described if is_shown else published_cards(node)
     found = devices_of_cards(cards) if cards is not None else (Device(index, total // count) for index in range(count))
     devices = (replace(one, healthy=False) if refusal or one.index in unhealthy else one for one in found)
-    return NodeDevices(tuple(devices), refusal, overuse_of(node), offered_memory(node))
+    return NodeDevices(tuple(devices), refusal, overuse_of(node), offered_memory(node), not_limited(node))
 
 
 def overuse_of(node: Node) -> tuple[CardOveruse, ...]:
@@ -230,7 +232,8 @@ class Booking:
     ``slots`` is how many containers it may have running on each of these cards. (It is not known which container of a pod with
     several cards is on which, so a card may count one too many, never one too few.) ``group`` is ``Wishes.group``;
     ``evictable`` is known once the API has shown the pod bound. ``card_size`` is how many units the card had when the pod was
-    bound, 0 if that is not known: it shows in which unit the amounts are.
+    bound, 0 if that is not known: it shows in which unit the amounts are. ``unlimited`` are those of its cards of which it can have
+    more than its share, as ``unlimited_cards`` of ``model.limits`` has them.
     """
 
     uid: str
@@ -242,6 +245,7 @@ class Booking:
     group: str = ""
     evictable: Evictable = FIXED
     card_size: int = 0
+    unlimited: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +257,7 @@ class NodeInfo:
     tightest first; ``total`` and ``used`` are the sums over healthy cards. ``unplaced`` are units of pods that no annotation
     puts on one of the node's cards. ``counts_slots``: the node is in slots mode. ``refusal`` is why no pod may have one
     of the cards, None if pods may. ``overuse`` are pods that use more than they booked, as the node publishes them; ``offered`` is
-    its ``offered_memory``.
+    its ``offered_memory``, ``unlimited`` its condition ``not_limited``.
     """
 
     name: str
@@ -269,6 +273,7 @@ class NodeInfo:
     refusal: str | None = None
     overuse: tuple[CardOveruse, ...] = ()
     offered: int | None = None
+    unlimited: str = ""
 
     @property
     def left_in_sum(self) -> int | None:
@@ -294,6 +299,7 @@ def lay_out(
     refusal: str | None = None,
     overuse: tuple[CardOveruse, ...] = (),
     offered: int | None = None,
+    unlimited: str = "",
 ) -> NodeInfo:
     """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's.
 
@@ -334,6 +340,7 @@ def lay_out(
         refusal=refusal,
         overuse=overuse,
         offered=offered,
+        unlimited=unlimited,
     )
 
 
@@ -365,6 +372,7 @@ def laid_out_with(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
         node.refusal,
         node.overuse,
         node.offered,
+        node.unlimited,
     )
 
 

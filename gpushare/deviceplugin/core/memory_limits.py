@@ -20,6 +20,7 @@ from gpushare.cli.plugin_flags import Tolerance
 from gpushare.deviceplugin.core.announced_cards import LONGEST_MESSAGE, Health
 from gpushare.deviceplugin.core.candidates import Cards, container_cards
 from gpushare.deviceplugin.core.kept_pods import KeptPod
+from gpushare.model import conditions
 from gpushare.model.cards import NodeCards
 from gpushare.model.limits import (
     ENFORCED,
@@ -275,10 +276,12 @@ def limits_condition(why: Mapping[int, WhyNot], counts: Mapping[str, int]) -> He
     total, bad, unknown = sum(counts.values()), counts.get(NONE, 0) + counts.get(LOOSE, 0), counts.get(UNKNOWN, 0)
     if bad:
         text = f"{bad} of {total} containers can have more than their share; events of their pods say why"
-        return Health("False", "SomeNotLimited", text)
+        return Health("False", conditions.SOME_NOT_LIMITED, text)
     if unknown:
-        return Health("Unknown", "NotVerified", f"the limit of {unknown} of {total} containers cannot be read")
-    return Health("True", "Enforced", "the driver limits each container to its share")
+        return Health(
+            "Unknown", conditions.NOT_VERIFIED, f"the limit of {unknown} of {total} containers cannot be read"
+        )
+    return Health("True", conditions.ENFORCED, "the driver limits each container to its share")
 
 
 def limit_texts(news: News) -> tuple[str, str]:

@@ -36,6 +36,7 @@ _PATIENCE: Final = 10.0
 _MOST_LINES: Final = 5
 _LONGEST: Final = 300
 _UNHEALTHY_CARD: Final = re.compile(r"node ([^ :]+): card .* gets no pods: ")
+_OF_LIMITS: Final = re.compile(rf"node [^ :]+: (?:{wire.CONDITION_LIMITS}|the memory limit) is ")
 _SUBJECT: Final = re.compile(r"(node|pod) (?:([^ /]+)/)?([^ /:]+)")
 
 
@@ -270,6 +271,8 @@ def _finding(text: str) -> Fault:
     if subject is None:
         return Fault(text, "kubectl inspect gpushare -d")
     kind, namespace, name = subject.groups()
+    if _OF_LIMITS.match(text):
+        return Fault(text, "kubectl gpushare top pods -A; kubectl gpushare events -A  # docs/memory-limit.md")
     if kind == "node":
         return Fault(text, f"kubectl inspect gpushare -d {name}")
     return Fault(text, f"kubectl gpushare explain pod/{name} -n {namespace}")

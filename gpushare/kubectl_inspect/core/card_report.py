@@ -13,7 +13,7 @@ from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node, NodeStatus, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Shares, read_allocation
 from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
-from gpushare.model.limits import PodLimit, limits_by_card
+from gpushare.model.limits import LOOSE, NONE, TIGHT, PodLimit, limits_by_card
 from gpushare.model.node import (
     Booking,
     Device,
@@ -31,6 +31,8 @@ from gpushare.model.quantity import MemoryUnit
 # Upstream quirk: a card of more than this many units is taken to be counted in MiB.
 _MOST_GIB: Final = 100
 _NS: Final = 10**9
+# Pods of a node that one finding names.
+_MOST_PODS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +175,13 @@ def _report(node: Node, bookings: Sequence[Booking], *, is_closed: bool) -> Node
     published = published_cards(node)
     as_listed = node if published else _with_allocatable(node)
     total = capacity(as_listed, wire.RESOURCE_MEMORY)
-    devices, refusal, overuse, offered = read_devices(as_listed)
+    devices, refusal, overuse, offered, unlimited = read_devices(as_listed)
     if is_closed:
         devices, refusal = closed_to_pods(devices), refusal or wire.REASON_UNREADABLE_POD
     unit = published.unit if published else ""
     if not unit and devices:
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
-    info = lay_out(node.metadata.name, devices, bookings, refusal, overuse, offered)
+    info = lay_out(node.metadata.name, devices, bookings, refusal, overuse, offered, unlimited)
     whole = 0 if published else capacity(node, wire.RESOURCE_MEMORY)
     unhealthy = {card.index: card for card in published.cards if not card.healthy} if published else {}
     addresses = (node.status.addresses if node.status else None) or ()
@@ -206,6 +208,7 @@ def _in_mib(report: NodeReport) -> NodeReport:
         return report
     info = report.info
     devices = tuple(replace(one, total=one.total * mib, used=0, slots_used=0) for one in info.devices)
+    offered = info.offered and info.offered * mib
     bookings = [
         replace(one, units=one.units * mib, shares=tuple((index, units * mib) for index, units in one.shares))
         for one in info.bookings
@@ -215,7 +218,7 @@ def _in_mib(report: NodeReport) -> NodeReport:
         total=report.total * mib,
         whole=report.whole * mib,
         unit="MiB",
-        info=lay_out(info.name, devices, bookings, info.refusal, info.overuse, info.offered and info.offered * mib),
+        info=lay_out(info.name, devices, bookings, info.refusal, info.overuse, offered, info.unlimited),
     )
 
 
@@ -236,7 +239,7 @@ def findings(
 ) -> list[str]:
     """A line for each; ``problems`` are those of the report. ``now`` is in seconds since 1970."""
     found = list(problems)
-    found += (line for one in reports for line in _over_booked(one))
+    found += (line for one in reports for line in (*_over_booked(one), *_not_limited(one)))
     found += (line for one in pods for line in _not_started(one, now, assumed_for))
     for node in nodes:
         cards, refusal = described_cards(node)
@@ -259,6 +262,22 @@ def _over_booked(report: NodeReport) -> Iterator[str]:
         )
     if report.info.unplaced:
         yield f"node {report.name}: {report.info.unplaced} units of its pods are on none of its cards"
+
+
+def _not_limited(report: NodeReport) -> Iterator[str]:
+    if report.info.unlimited:
+        yield f"node {report.name}: {report.info.unlimited}"
+    limits = (
+        (one, index, report.limits.get((one.uid, index))) for one in report.info.bookings for index, _ in one.shares
+    )
+    found = [
+        f"{one.namespace}/{one.name} on card {index} ({limit.state})"
+        for one, index, limit in limits
+        if limit is not None and limit.state in (NONE, LOOSE, TIGHT)
+    ]
+    if found:
+        more = f", and {len(found) - _MOST_PODS} more" if len(found) > _MOST_PODS else ""
+        yield f"node {report.name}: the memory limit is not the share of {', '.join(found[:_MOST_PODS])}{more}"
 
 
 def _not_started(pod: BoundPod, now: float, assumed_for: float) -> Iterator[str]:

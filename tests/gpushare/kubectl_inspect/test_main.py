@@ -168,7 +168,10 @@ async def test_nodes_of_a_selector(tmp_path: Path) -> None:
 async def test_check_names_each_finding(tmp_path: Path) -> None:
     """3, and one line for each; without a finding 0 and none."""
     old = bound("old", 3, ALIYUN_COM_GPU_MEM_ASSUME_TIME="1000000000000000000")
-    api = StubApi(nodes=[unhealthy_node()], pods=[bound("a", 13), old])
+    item = unhealthy_node()
+    why = {"type": "GPUShareMemoryLimits", "status": "False", "reason": "NoHook", "message": "why"}
+    item["status"] = item["status"] | {"conditions": [why]}
+    api = StubApi(nodes=[item], pods=[bound("a", 13), old])
     code, out, err = await ran(api, tmp_path, "--check")
     _, document, _ = await ran(api, tmp_path, "--check", "-o", "json")
     healthy = unhealthy_node()
@@ -179,9 +182,10 @@ async def test_check_names_each_finding(tmp_path: Path) -> None:
     assert [line.partition(" for ")[0] for line in err.splitlines()] == [
         "finding: node n: card 1 (T4, GPU-1) gets no pods: lost",
         "finding: node n: card 0 is over-booked: 16 of 14 units",
+        "finding: node n: GPUShareMemoryLimits is False (NoHook): why",
         "finding: pod team/old: it has a card of node n",
     ]
-    assert len(json.loads(document)["findings"]) == 3
+    assert len(json.loads(document)["findings"]) == 4
     assert out.splitlines()[1].split() == ["n", "unknown", "16/14", "0/14", "16/28"]
     assert (good[0], good[2]) == (0, "")
 

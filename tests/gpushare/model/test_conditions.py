@@ -7,8 +7,15 @@ import time
 import msgspec
 import pytest
 
-from gpushare.manifests import NodeCondition, ReportedNode
-from gpushare.model.conditions import healthy_condition, heartbeat_age, time_text
+from gpushare.manifests import Node, NodeCondition, ReportedNode
+from gpushare.model.conditions import (
+    answers_limits,
+    healthy_condition,
+    heartbeat_age,
+    kept_node,
+    not_limited,
+    time_text,
+)
 
 
 def test_condition_of_a_node_is_ours_alone() -> None:
@@ -28,6 +35,39 @@ def test_condition_of_a_node_is_ours_alone() -> None:
 def test_age_of_a_heartbeat_is_read_or_not_known(text: str | None, age: float | None) -> None:
     """A time without its zone could be any."""
     assert heartbeat_age(NodeCondition(last_heartbeat_time=text), 600.0) == age
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "health", "text", "answers"),
+    [
+        ("True", "Enforced", "AllHealthy", "", True),
+        ("False", "SomeNotLimited", "AllHealthy", "GPUShareMemoryLimits is False (SomeNotLimited): why", True),
+        ("Unknown", "NotVerified", None, "GPUShareMemoryLimits is Unknown (NotVerified): why", True),
+        ("False", "DriverTooOld", None, "GPUShareMemoryLimits is False (DriverTooOld): why", False),
+        ("Unknown", "Ended", "Ended", "", False),
+    ],
+)
+def test_a_node_shows_why_it_does_not_limit(
+    status: str, reason: str, health: str | None, text: str, answers: bool
+) -> None:
+    """The part that a book keeps of the node shows the same, and has no other condition."""
+    limits = {"type": "GPUShareMemoryLimits", "status": status, "reason": reason, "message": "why"}
+    conditions = [{"type": "Ready", "status": "True"}, limits]
+    conditions += [{"type": "GPUShareHealthy", "status": "True", "reason": health}] if health else []
+    node = msgspec.convert({"status": {"conditions": conditions}}, ReportedNode)
+    kept = msgspec.to_builtins(kept_node(node))["status"]["conditions"]
+
+    assert (not_limited(node), not_limited(kept_node(node)), answers_limits(node)) == (text, text, answers)
+    assert [one["type"] for one in kept or ()] == ["GPUShareMemoryLimits"] * bool(text)
+
+
+def test_a_node_without_the_condition_is_no_node_that_fails() -> None:
+    """It may have been read without conditions; its text has a bound."""
+    limits = {"type": "GPUShareMemoryLimits", "status": "False", "message": "x" * 9000}
+
+    assert (not_limited(Node()), not_limited(ReportedNode()), answers_limits(ReportedNode())) == ("", "", False)
+    assert kept_node(ReportedNode()) == ReportedNode()
+    assert len(not_limited(msgspec.convert({"status": {"conditions": [limits]}}, ReportedNode))) == 4096
 
 
 def test_a_time_is_written_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,11 @@ def test_each_finding_has_the_next_command() -> None:
     """Those of the objects first, then nodes, then pods; the document has its version and what is hidden."""
     bare = {"metadata": {"name": "s", "labels": LABEL}}
     lines = ("node a: card 0 is over-booked", "pod team/p: it has a card and has not started", "something else")
-    every = found(bare, findings=lines, faults=(Fault("a pod bypasses it", "name another"),))
+    limits = (
+        "node a: GPUShareMemoryLimits is False (CgroupV1): why",
+        "node a: the memory limit is not the share of a/p",
+    )
+    every = found(bare, findings=lines + limits, faults=(Fault("a pod bypasses it", "name another"),))
     answer = diagnosis(None, [Fault("no extender", "install it")], (), [], SeenPods(), NOW, ["x"])
 
     assert every == [
@@ -86,6 +90,7 @@ def test_each_finding_has_the_next_command() -> None:
         (lines[0], "kubectl inspect gpushare -d a"),
         (lines[1], "kubectl gpushare explain pod/p -n team"),
         (lines[2], "kubectl inspect gpushare -d"),
+        *((one, "kubectl gpushare top pods -A; kubectl gpushare events -A  # docs/memory-limit.md") for one in limits),
     ]
     assert diagnosis_text(answer) == "no extender\n  → install it\n"
     assert (answer["apiVersion"], answer["kind"]) == ("kubectl.gpushare.aliyun.com/v1", "Diagnosis")

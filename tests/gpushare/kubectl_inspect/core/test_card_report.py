@@ -11,7 +11,7 @@ import pytest
 
 from gpushare.kubectl_inspect.core import card_report
 from gpushare.kubectl_inspect.core.card_report import NodeReport, bound_pod, findings, nodes_of_pods, report
-from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.manifests import Node, ObjectMeta, Pod, ReportedNode
 
 
 def node(name: str = "n", units: str = "28", count: str = "2", **changes: Any) -> Node:
@@ -22,10 +22,11 @@ def node(name: str = "n", units: str = "28", count: str = "2", **changes: Any) -
         "status": {
             "capacity": amounts,
             "allocatable": changes.get("allocatable", amounts),
+            "conditions": changes.get("conditions"),
             "addresses": changes.get("addresses", [{"type": "InternalIP", "address": "10.0.0.1"}]),
         },
     }
-    return msgspec.json.decode(json.dumps(document), type=Node)
+    return msgspec.json.decode(json.dumps(document), type=ReportedNode)
 
 
 def pod(name: str, units: str, annotations: dict[str, str] | None = None, **changes: Any) -> Pod:
@@ -64,6 +65,10 @@ def one(*pods: Pod, **changes: Any) -> NodeReport:
 
 def on(index: str) -> dict[str, str]:
     return {"ALIYUN_COM_GPU_MEM_IDX": index}
+
+
+def limit(state: str) -> dict[str, str]:
+    return {"ALIYUN_COM_GPU_MEM_LIMITS": json.dumps([["c", 1, state, 9]])}
 
 
 def test_a_lost_or_unhealthy_card_is_reported() -> None:
@@ -236,6 +241,9 @@ def found(one: Node, *pods: Pod, later: float = 0) -> list[str]:
 
 DESCRIBED, ONE_SLOT = node(annotations=cards(14, 14)), node(annotations=cards(14, 14, slots=1))
 NEW = pod("b", "14", on("1") | ASSUMED, status={"phase": "Pending"})
+WHY = {"type": "GPUShareMemoryLimits", "status": "False", "reason": "CgroupV1", "message": "why"}
+NOT_LIMITED = node(annotations=cards(14, 14), conditions=[WHY])
+LIMITS = ("enforced", "unknown", "none", "loose", "tight", "none", "none", "none")
 # A node of the original's plugin has nothing else to show an unhealthy card by; no card is over-booked by that.
 OFFERS_LESS = node(units="30", allocatable={"aliyun.com/gpu-mem": "15", "aliyun.com/gpu-count": "2"})
 OFFERED = "node n: its kubelet offers 15 of 30 units, as if a card was unhealthy, and all its pods count: the next one gets at most"
@@ -272,6 +280,17 @@ OFFERED = "node n: its kubelet offers 15 of 30 units, as if a card was unhealthy
             ["node n gets no pods: the node's GPUs are described by a newer version of gpushare"],
         ),
         (OFFERS_LESS, [pod("a", "12", on("0"))], 0, [f"{OFFERED} 3"]),
+        # Limits that are not in force, and pods that have one which is not their share: five are named.
+        (NOT_LIMITED, [], 0, ["node n: GPUShareMemoryLimits is False (CgroupV1): why"]),
+        (
+            DESCRIBED,
+            [pod(f"p{at}", "1", on("1") | limit(state)) for at, state in enumerate(LIMITS)],
+            0,
+            [
+                "node n: the memory limit is not the share of default/p2 on card 1 (none), default/p3 on card 1 (loose), "
+                "default/p4 on card 1 (tight), default/p5 on card 1 (none), default/p6 on card 1 (none), and 1 more"
+            ],
+        ),
         (OFFERS_LESS, [pod("a", "16", on("0"))], 0, ["node n: card 0 is over-booked: 16 of 15 units", f"{OFFERED} 0"]),
     ],
 )
