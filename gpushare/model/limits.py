@@ -7,7 +7,7 @@ names no limits.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -85,6 +85,14 @@ def limits_by_card(pod: Pod) -> dict[int, PodLimit]:
             state, mib = found.get(one.index, PodLimit(ENFORCED, 0))
             found[one.index] = PodLimit(min(state, one.state, key=STATES.index), mib + one.mib)
     return found
+
+
+def unlimited_cards(pod: Pod, indices: Collection[int]) -> tuple[tuple[int, str], ...]:
+    """Index and state of each of these cards of which a container of the pod can have more than its share."""
+    if wire.ANNOTATION_LIMITS not in (pod.metadata.annotations or {}):
+        return ()
+    found = sorted(limits_by_card(pod).items())
+    return tuple((index, limit.state) for index, limit in found if index in indices and limit.state in (NONE, LOOSE))
 
 
 def hook_text(container: str, failure: str) -> str:

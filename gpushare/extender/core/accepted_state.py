@@ -35,6 +35,7 @@ from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, read_allocation
 from gpushare.model.eviction import FIXED, evictable_of
+from gpushare.model.limits import unlimited_cards
 from gpushare.model.node import Booking
 from gpushare.model.pod import pod_request, slot_request, was_started
 from gpushare.model.wishes import wishes_or_none
@@ -167,6 +168,7 @@ def booking_of(
     shares = accepted.booked if accepted is not None and units > 0 else ()
     card_size = accepted.card_size if accepted is not None else 0
     evictable = evictable_of(pod) if units > 0 else FIXED
+    unlimited = unlimited_cards(pod, dict(shares))
     identity = metadata.uid, metadata.namespace, metadata.name
-    booking = Booking(*identity, units, shares, slots, wishes_or_none(pod).group, evictable, card_size)
+    booking = Booking(*identity, units, shares, slots, wishes_or_none(pod).group, evictable, card_size, unlimited)
     return booking, accepted, problem

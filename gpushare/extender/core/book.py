@@ -37,6 +37,7 @@ from gpushare.extender.core.reservations import Fate, State
 from gpushare.extender.core.workload import Workload
 from gpushare.foreign import version_number
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
+from gpushare.model.conditions import kept_node
 from gpushare.model.eviction import kept_budget
 from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, closed_to_pods, lay_out, read_devices
 from gpushare.model.placement import Snapshot
@@ -137,7 +138,7 @@ class Book:
         name = node.metadata.name
         self.touch(name)
         before = self._indices(name)
-        self._nodes[name] = node
+        self._nodes[name] = kept_node(node)
         self._workload.set_node(node)
         self._read_devices(name)
         return self._indices(name) != before
@@ -449,10 +450,9 @@ class Book:
     def _lay_out(self, *names: str) -> None:
         for name in names if self._is_looked_at else ():
             if name in self._nodes:
-                devices, refusal, overuse, offered = self._cards[name]
+                devices, refusal, overuse, offered, unlimited = self._cards[name]
                 if name in self._unreadable.values():
                     devices, refusal = closed_to_pods(devices), refusal or wire.REASON_UNREADABLE_POD
-                self._infos[name] = lay_out(
-                    name, devices, self._bookings.get(name, {}).values(), refusal, overuse, offered
-                )
+                bookings = self._bookings.get(name, {}).values()
+                self._infos[name] = lay_out(name, devices, bookings, refusal, overuse, offered, unlimited)
                 self._answers.changed(name)

@@ -30,10 +30,13 @@ UNHEALTHY: Final = 1
 OVER_BOOKED: Final = 2
 NO_SLOT: Final = 4
 OVERUSED: Final = 8
+UNLIMITED: Final = 16
 # Numbers of each card in a row.
 CARD_NUMBERS: Final = 5
 # Nodes of a slice: a millisecond of work if all have changed.
 _NODES_AT_ONCE: Final = 32
+# Pods of a node that are listed because they can have more than their share.
+_MOST_UNLIMITED: Final = 8
 # Waiting pods that are listed; the number of all is beside them.
 MOST_WAITING: Final = 200
 # Waiting pods that one slice looks at.
@@ -65,11 +68,21 @@ class Overuser(NamedTuple):
     used: int
 
 
+class Unlimited(NamedTuple):
+    """A pod that can have more of a card than its share; ``state`` is that of its limit (``model.limits``)."""
+
+    card: int
+    namespace: str
+    name: str
+    state: str
+
+
 class Row(NamedTuple):
     """A node. ``cards`` are the numbers of all cards in one list: it is a third of the bytes of a list for each.
 
     ``unit_mib`` is how many MiB a unit is, also if the node does not publish that. ``unplaced`` are units of pods on no card of the
     node; ``refusal`` is why no pod may have one of the cards. ``left`` is ``NodeInfo.left_in_sum``.
+    ``limits`` is the condition about limits if it is not True, and the first pods without one or with a loose one.
     """
 
     name: str
@@ -79,6 +92,11 @@ class Row(NamedTuple):
     refusal: str
     overusers: tuple[Overuser, ...] = ()
     left: int | None = None
+    limits: tuple[str, tuple[Unlimited, ...]] = ("", ())
+
+    def text(self) -> bytes:
+        """As JSON; it ends before ``limits`` if nothing is published of them."""
+        return encode_json(self if any(self.limits) else self[:-1])
 
     def each_card(self) -> Iterator[Card]:
         """The cards, by index."""
@@ -124,11 +142,12 @@ class Entry(NamedTuple):
 
     @property
     def needs_attention(self) -> bool:
-        """Is a card unhealthy or over-booked, a pod without a card or with too much of it, the node refused, its sum too small?"""
+        """Is a card unhealthy or over-booked, the node refused, its sum too small, a pod on no card or not kept to its share?"""
         row, sums = self.row, self.sums
         return bool(
             sums.unhealthy or sums.over_booked or row.unplaced or row.refusal or row.overusers or row.left is not None
-        )
+            or any(row.limits)
+        )  # fmt: skip
 
 
 class Rows:
@@ -195,11 +214,15 @@ class Rows:
         first = node.devices[0]
         unit = first.unit_mib or unit_of_size(first.total)
         overusers = _overusers(node)
-        overused = {one.card for one in overusers}
-        cards = [self._card(device, is_overused=device.index in overused) for device in node.devices]
+        overused, unlimited = {one.card for one in overusers}, _unlimited(node)
+        marks = dict.fromkeys(overused, OVERUSED)
+        for card in {one.card for one in unlimited}:
+            marks[card] = marks.get(card, 0) + UNLIMITED
+        cards = [self._card(device, marks.get(device.index, 0)) for device in node.devices]
         numbers = tuple(number for card in cards for number in card)
         left = node.left_in_sum
-        row = Row(node.name, unit, numbers, node.unplaced, node.refusal or "", overusers, left)
+        limits = node.unlimited, unlimited[:_MOST_UNLIMITED]
+        row = Row(node.name, unit, numbers, node.unplaced, node.refusal or "", overusers, left, limits)
         largest = (node.largest_free if left is None else left) * unit
         sums = Sums(
             1, len(cards), sum(card.used for card in cards) * unit, sum(card.free for card in cards) * unit,
@@ -207,13 +230,12 @@ class Rows:
             sum(bool(card.marks & UNHEALTHY) for card in cards), sum(bool(card.marks & OVER_BOOKED) for card in cards),
         )  # fmt: skip
         pods = "\n".join(f"{one.namespace}/{one.name}" for one in node.bookings)
-        return Entry(node, row, encode_json(row), sums, frozenset(card.model for card in cards), pods)
+        return Entry(node, row, row.text(), sums, frozenset(card.model for card in cards), pods)
 
-    def _card(self, device: Device, *, is_overused: bool) -> Card:
-        marks = (0 if device.healthy else UNHEALTHY) + (OVER_BOOKED if device.used > device.total else 0)
+    def _card(self, device: Device, marks: int) -> Card:
+        marks += (0 if device.healthy else UNHEALTHY) + (OVER_BOOKED if device.used > device.total else 0)
         if device.slots and not device.free_slots:
             marks += NO_SLOT
-        marks += OVERUSED if is_overused else 0
         return Card(device.index, device.used, device.total, self._place_of(device.model), marks)
 
     def _place_of(self, model: str) -> int:
@@ -234,6 +256,12 @@ def _overusers(node: NodeInfo) -> tuple[Overuser, ...]:
     there = {one.uid: one for one in node.bookings}
     found = ((one, there[one.uid]) for one in node.overuse if one.uid in there)
     return tuple(Overuser(one.index, pod.namespace, pod.name, one.booked, one.used) for one, pod in found)
+
+
+def _unlimited(node: NodeInfo) -> tuple[Unlimited, ...]:
+    return tuple(
+        Unlimited(index, pod.namespace, pod.name, state) for pod in node.bookings for index, state in pod.unlimited
+    )
 
 
 class WaitingPod(NamedTuple):

@@ -17,6 +17,7 @@ from gpushare.extender.core.page_document import (
     OVER_BOOKED,
     OVERUSED,
     UNHEALTHY,
+    UNLIMITED,
     Card,
     Entry,
     PageDocument,
@@ -24,6 +25,7 @@ from gpushare.extender.core.page_document import (
     WaitingPod,
 )
 from gpushare.extender.core.page_history import Point
+from gpushare.model.limits import LOOSE, NONE
 from gpushare.model.quantity import MIB_PER_GIB
 
 ROWS_OF_A_PAGE: Final = 50
@@ -36,7 +38,9 @@ _MARKS: Final = {
     OVER_BOOKED: ("over", "▲ over-booked"),
     NO_SLOT: ("slotless", "■ no free slot"),
     OVERUSED: ("overused", "▲ overused"),
+    UNLIMITED: ("unlimited", "△ not limited"),
 }
+_LIMITS: Final = {NONE: "has no memory limit", LOOSE: "has a memory limit above its share"}
 _UNITS: Final = {MIB_PER_GIB: "GiB", 1: "MiB"}
 _BAR: Final = 40
 
@@ -198,7 +202,7 @@ def _attention(document: PageDocument) -> Iterator[str]:
         texts += _overuses(row)
         texts += [row.refusal] * bool(row.refusal)
         texts += [f"{row.unplaced} units of pods on no card of it"] * bool(row.unplaced)
-        texts += _left(row)
+        texts += [*_left(row), *_limits(row)]
         yield f'<li><a href="{escape(View(row.name).link(1))}">{escape(row.name)}</a> {escape("; ".join(texts))}</li>'
     if len(marked) > MOST_MARKED:
         yield f'<li><a href="ui?show=attention">{len(marked) - MOST_MARKED} more nodes</a></li>'
@@ -215,6 +219,13 @@ def _overuses(row: Row) -> list[str]:
 
 def _left(row: Row) -> list[str]:
     return [] if row.left is None else [f"kube-scheduler has {row.left} units left in sum"]
+
+
+def _limits(row: Row) -> list[str]:
+    condition, pods = row.limits
+    texts = [condition] * bool(condition)
+    texts += (f"card {one.card}: {one.namespace}/{one.name} {_LIMITS[one.state]}" for one in pods)
+    return texts
 
 
 def _words(card: Card, of: int) -> str:
@@ -234,7 +245,7 @@ def _node(entry: Entry, models: Sequence[str]) -> str:
     names = ", ".join(dict.fromkeys(models[card.model] for card in cards if models[card.model])) or "not published"
     notes = [f"<b>{escape(row.refusal)}</b>"] * bool(row.refusal)
     notes += [f"<b>{row.unplaced} units on no card</b>"] * bool(row.unplaced)
-    notes += [f"<b>{escape(text)}</b>" for text in (*_left(row), *_overuses(row))]
+    notes += [f"<b>{escape(text)}</b>" for text in (*_left(row), *_overuses(row), *_limits(row))]
     return (
         f'<tr><th scope="row">{link}<small>{escape(names)}, in {unit_word(row.unit_mib)}</small>{"".join(notes)}</th>'
         f'<td><ul class="cards">{"".join(map(_card, cards))}</ul></td>'
@@ -246,7 +257,7 @@ def _node(entry: Entry, models: Sequence[str]) -> str:
 def _card(card: Card) -> str:
     classes = " ".join(["card", *(name for mark, (name, _) in _MARKS.items() if card.marks & mark)])
     width = min(card.used * _BAR // card.total, _BAR) if card.total else 0
-    words = _words(card, UNHEALTHY | OVER_BOOKED | NO_SLOT | OVERUSED)
+    words = _words(card, UNHEALTHY | OVER_BOOKED | NO_SLOT | OVERUSED | UNLIMITED)
     return (
         f'<li class="{classes}"><svg viewBox="0 0 {_BAR} 6" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="whole" width="{_BAR}" height="6"/>'

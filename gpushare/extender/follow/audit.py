@@ -21,7 +21,7 @@ from gpushare.extender.extender_metrics import DONE, FAILED, ExtenderMetrics
 from gpushare.foreign import Decoder, UnreadableError, version_number
 from gpushare.kube.api_errors import ApiError
 from gpushare.kube.client import ApiClient, outline_of
-from gpushare.manifests import Node, Pod
+from gpushare.manifests import Node, Pod, ReportedNode
 
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T", Node, Pod)
@@ -89,7 +89,7 @@ class Audit:
     async def _turn(self) -> Mapping[str, Drift]:
         started = self.monotonic()
         audit = Round(self.book, self.is_under_way)
-        nodes = await self._walk("/api/v1/nodes", Node, audit.see_node)
+        nodes = await self._walk("/api/v1/nodes", ReportedNode, audit.see_node)
         pods = await self._walk("/api/v1/pods", Pod, audit.see_pod)
         suspects = audit.end()
         corrected: list[Difference] = []

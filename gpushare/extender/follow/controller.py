@@ -15,7 +15,7 @@ from gpushare.extender.core.book import Book
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.kube.reflector import Contact, Reflector
-from gpushare.manifests import ConfigMap, DisruptionBudget, Node, ObjectMeta, Pod
+from gpushare.manifests import ConfigMap, DisruptionBudget, ObjectMeta, Pod, ReportedNode
 from gpushare.model.node import parse_unhealthy
 
 _LOG = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Controller:
         # Entries of ConfigMaps that name no card, by node: logged once, not at each list.
         self._odd_entries: dict[str, tuple[str, ...]] = {}
         nodes = _Changes(self._set_node, lambda gone: book.remove_node(gone.name))
-        self._nodes: Reflector[Node] = Reflector(client, "/api/v1/nodes", Node, nodes)
+        self._nodes: Reflector[ReportedNode] = Reflector(client, "/api/v1/nodes", ReportedNode, nodes)
         pods = _Changes(self._set_pod, self._remove_pod, book.restart_history)
         self._pods: Reflector[Pod] = Reflector(
             client, "/api/v1/pods", Pod, pods, page=PODS_OF_A_LIST.most,
@@ -107,7 +107,7 @@ class Controller:
             _LOG.info("ready: nodes and pods are read")
             self._on_ready()
 
-    def _set_node(self, node: Node) -> None:
+    def _set_node(self, node: ReportedNode) -> None:
         name = node.metadata.name
         before = self._book.refusal_of(name)
         has_other_cards = self._book.set_node(node)

@@ -77,6 +77,15 @@ def test_a_booking_has_all_that_counts_of_a_pod() -> None:
     assert booking_of(least)[0] == Booking("u", "ns", "p", 1, ((1, 1),), 1, "", evictable, card_size=14)
 
 
+def test_cards_without_a_limit_are_kept_of_the_booked_ones() -> None:
+    """Those of a container with no limit or a loose one, in the worst state, by card; no other state, and no other card."""
+    pod, limits = bound(), '[["a",1,"loose",9],["b",1,"none",0],["a",0,"none",0]]'
+    before = booking_of(pod)[0]
+    for text, unlimited in ((limits, ((1, "none"),)), ('[["a",1,"tight",1]]', ()), ("odd", ())):
+        pod.metadata.annotations = (pod.metadata.annotations or {}) | {"ALIYUN_COM_GPU_MEM_LIMITS": text}
+        assert booking_of(pod)[0] == replace(before, unlimited=unlimited)
+
+
 def test_an_unreadable_amount_books_nothing() -> None:
     """The reason cites the amount, and the pod cannot be evicted for a card."""
     assert booking_of(bound("1.5")) == (

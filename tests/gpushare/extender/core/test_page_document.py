@@ -18,6 +18,7 @@ from gpushare.extender.core.page_document import (
     OVER_BOOKED,
     OVERUSED,
     UNHEALTHY,
+    UNLIMITED,
     Card,
     Facts,
     Overuser,
@@ -25,6 +26,7 @@ from gpushare.extender.core.page_document import (
     Row,
     Rows,
     Sums,
+    Unlimited,
 )
 from gpushare.extender.core.page_history import BOUND, Decisions
 from gpushare.manifests import PodCondition, PodStatus, Presence
@@ -349,3 +351,21 @@ def test_pods_that_overuse_are_named_while_they_are_there() -> None:
     assert [card.marks for card in entry.row.each_card()] == [OVERUSED, 0]
     assert entry.needs_attention
     assert entry.sums.free == 27 * 1024
+
+
+def test_pods_without_their_limit_are_marked() -> None:
+    """At their cards and behind the node's row, beside the condition; the first eight are named, and nothing if all are limited."""
+    pods = [Booking(f"u{at}", "team", f"p{at}", 1, ((1, 1),), unlimited=((1, "none"),)) for at in range(9)]
+    devices, plain = (Device(0, 14), Device(1, 14)), Booking("v", "team", "q", 1, ((0, 1),))
+    overuse = (CardOveruse("u0", 1, 1024, 1253),)
+    entry, false, good = followed(
+        lay_out("a", devices, [*pods, plain], None, overuse),
+        lay_out("b", devices, [plain], unlimited="it is False"),
+        lay_out("c", devices, [plain]),
+    ).entries()
+
+    assert entry.row.limits == ("", tuple(Unlimited(1, "team", f"p{at}", "none") for at in range(8)))
+    assert [card.marks for card in entry.row.each_card()] == [0, OVERUSED + UNLIMITED]
+    assert json.loads(false.text)[-1] == ["it is False", []]
+    assert (json.loads(good.text)[-1], len(json.loads(good.text))) == (None, len(Row._fields) - 1)
+    assert (false.needs_attention, good.needs_attention) == (True, False)

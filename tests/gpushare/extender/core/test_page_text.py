@@ -136,11 +136,12 @@ def test_each_place_of_the_page_has_its_text() -> None:
 
 def test_classes_and_links_are_those_of_the_script() -> None:
     """Each fragment of a small cluster is the same to the byte: the style and the script find parts of it by these."""
-    overuse = (CardOveruse("u", 0, 1024, 1253),)
+    overuse, pod = (CardOveruse("u", 0, 1024, 1253),), Booking("u", "team", "<p>", 1, ((0, 1),))
     document = shown(
         lay_out("a/b", (Device(0, 10, 3, model=T4), Device(1, 8, 9, healthy=False, model=P4)), []),
         lay_out("c", (Device(0, 10),), []),
-        lay_out("greedy", (Device(0, 14, model=T4),), [Booking("u", "team", "<p>", 1, ((0, 1),))], None, overuse),
+        lay_out("greedy", (Device(0, 14, model=T4),), [pod], None, overuse),
+        lay_out("loose", (Device(0, 10),), [replace(pod, unlimited=((0, "loose"),))], unlimited="it is <False>"),
         lay_out("odd", (Device(0, 14, 20, model=T4),), [Booking("u", "ns", "p", 3, ())], "too <new>"),
         lay_out("slots", (Device(0, 14000, 2, slots=1, slots_used=1, unit_mib=1),), []),
     )
