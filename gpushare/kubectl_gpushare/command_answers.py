@@ -76,7 +76,9 @@ async def explain(asked: ExplainArguments, reading: Reading) -> dict[str, Any]:
         born = seconds_of(subject.metadata.creation_timestamp)
         is_young = born is not None and reading.now - born < _EVENTS_KEPT
         answer = explain_pod(subject, state, events, are_whole=is_young and EVENTS_HIDDEN not in state.hidden)
-        return answer | {"warnings": state.warnings}
+        # Without a request its amounts cannot be read.
+        nodes = [answer["node"]] if "node" in answer and "request" in answer else answer.get("fits", ())
+        return answer | {"warnings": state.warnings + state.too_small(subject, nodes)}
 
     if kind in ("", "pod"):
         try:
@@ -99,7 +101,7 @@ async def explain(asked: ExplainArguments, reading: Reading) -> dict[str, Any]:
     if chosen is not None:
         with contextlib.suppress(NotFoundError):
             explained = explained_pod(await reading.subject(chosen.metadata.name), events)
-    return explain_owner(family, pods, explained, events, state.hidden) | {"warnings": state.warnings}
+    return {"warnings": state.warnings} | explain_owner(family, pods, explained, events, state.hidden)
 
 
 def _absent(kind: str, namespace: str, name: str, state: ClusterState) -> ApiError:
@@ -208,7 +210,7 @@ async def simulate_manifest(asked: SimulateArguments, reading: Reading) -> dict[
     await reading.lists()
     if NODES_HIDDEN in state.hidden:
         raise MissingRightError("without the right to list nodes it cannot be known which pods have room", 403)
-    workloads = []
+    workloads, warnings = list[dict[str, Any]](), state.warnings
     for one in manifest.workloads:
         if asked.replicas is not None:
             one = one._replace(replicas=asked.replicas, note="", uid="")
@@ -218,7 +220,9 @@ async def simulate_manifest(asked: SimulateArguments, reading: Reading) -> dict[
         except UnreadableError as error:
             raise UsageError(f"{one.title} cannot be read: {error}") from error
         if isinstance(pod, Subject):
-            workloads.append(simulate(one, pod, state, await _nodes_of(reading, one)))
+            found = simulate(one, pod, state, await _nodes_of(reading, one))
+            warnings += state.too_small(pod, [place["node"] for place in found.get("placements", ())])
+            workloads.append(found)
         else:
             workloads.append(refused(one, pod))
     return {
@@ -227,7 +231,7 @@ async def simulate_manifest(asked: SimulateArguments, reading: Reading) -> dict[
         "workloads": workloads,
         "passedOver": manifest.passed_over,
         "unjudged": manifest.unjudged,
-        "warnings": state.warnings,
+        "warnings": warnings,
         "hidden": state.hidden,
     }
 

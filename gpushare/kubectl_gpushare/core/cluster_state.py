@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpushare import wire
@@ -22,9 +22,11 @@ from gpushare.kubectl_gpushare.core.node_rules import (
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, ScheduledNode
 from gpushare.manifests import ConfigMap, ObjectMeta, Pod, PodOutline
 from gpushare.model.allocation import Shares
-from gpushare.model.node import Booking, capacity, parse_unhealthy
+from gpushare.model.conditions import answers_limits
+from gpushare.model.node import Booking, capacity, parse_unhealthy, unit_of_size
 from gpushare.model.placement import Question, question
-from gpushare.model.pod import Request, cpu_request, pod_request, request_of
+from gpushare.model.pod import Request, cpu_request, gpu_containers, pod_request, request_of
+from gpushare.model.quantity import MIB_PER_GIB
 
 _ENDED = ("Succeeded", "Failed")
 _ASKED = Decoder(AskedPod)
@@ -111,6 +113,24 @@ class ClusterState:
     def warnings(self) -> list[str]:
         """Its pods that cannot be read."""
         return [pod.warning for pod in self.unreadable]
+
+    def too_small(self, subject: Subject, names: Iterable[str]) -> list[str]:
+        """A warning if a container books less than a CUDA context may need, for the first of these nodes that limits it to that.
+
+        Raises InvalidQuantityError.
+        """
+        infos = self.book.snapshot().nodes
+        for name in names:
+            if name in infos and infos[name].devices and answers_limits(self.nodes[name]):
+                first = infos[name].devices[0]
+                unit = first.unit_mib or unit_of_size(first.total)
+                for container, units in gpu_containers(subject.pod):
+                    if units * unit < MIB_PER_GIB:
+                        return [
+                            f"container {container} books {units * unit} MiB, and node {name} limits it to its share: "
+                            "a CUDA context alone takes 0.4 to 0.8 GiB"
+                        ]
+        return []
 
     def set_unhealthy(self, config_map: ConfigMap) -> None:
         """A ConfigMap of the contract declares cards unhealthy; any other declares none."""

@@ -432,3 +432,24 @@ async def test_a_scheduler_that_does_not_ask_the_extender(tmp_path: Path) -> Non
     )
     assert lines == {"later": [fault], "never": [fault], "before": [], "by name": []}
     assert "without a question" not in (await ran(hidden, tmp_path, "doctor"))[1]
+
+
+@pytest.mark.parametrize(
+    ("reason", "units", "warns"), [("Enforced", 1000, True), ("Enforced", 1024, False), ("NoHook", 1, False)]
+)
+async def test_a_share_below_a_context_is_a_warning(tmp_path: Path, reason: str, units: int, warns: bool) -> None:
+    """On a node that limits containers, for a pod that waits, is bound, or would come; it is never a refusal."""
+    limits = {"type": "GPUShareMemoryLimits", "status": "True" if reason == "Enforced" else "False", "reason": reason}
+    one = node("a", 14_000, 14_000, slots=9)
+    one["status"]["conditions"] = [limits]
+    slot = {"aliyun.com/gpu-slot": "1"}
+    waits, bound = pod("p", units, limits=slot), pod("q", units, "a", 0, limits=slot)
+    api = StubApi(nodes=[node("b"), one], pods=[waits, bound])
+    share = "node a limits it to its share: a CUDA context alone takes 0.4 to 0.8 GiB"
+    warning = f"warning: container c books {units} MiB, and {share}\n"
+    given = json.dumps({"kind": "Pod"} | waits)
+    answers = [await ran(api, tmp_path, "explain", name, "-n", "team") for name in "pq"]
+    answers.append(await ran(api, tmp_path, "simulate", "--admission=false", "-f", "-", given=given))
+
+    assert [(code, warning in err, "books" in err) for code, _, err in answers] == [(0, warns, warns)] * 3
+    assert "Placed:         1 of 1" in answers[2][1]
