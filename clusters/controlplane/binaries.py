@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ MODULES: Final = Path(__file__).parent / "binaries"
 KUBERNETES_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 ETCD: Final = "etcd"
 KWOK: Final = "kwok"
+_TOOLKIT: Final = "container-toolkit"
 # Where envtest's users keep kube-apiserver, etcd and kubectl.
 ASSETS_VARIABLE: Final = "KUBEBUILDER_ASSETS"
 CACHE_VARIABLE: Final = "GPUSHARE_CACHE"
@@ -44,6 +45,8 @@ class Module:
     """Variable of a Go package → what the linker puts there: what a program says of itself."""
     tags: tuple[str, ...] = ()
     """Build tags: parts that are left out or linked in."""
+    c_linking: str = ""
+    """Flags of the C linker. If there are any, parts in C are compiled; else they are left out."""
 
     def cache(self, root: Path) -> Path:
         """The folder of its built programs."""
@@ -84,6 +87,20 @@ def modules(minor: str) -> tuple[Module, Module]:
 def kwok() -> Module:
     """The module of kwok, which plays kubelets on nodes that are nothing but objects: built only if it is asked for."""
     return module_of(MODULES / KWOK, KWOK, "sigs.k8s.io/kwok", {KWOK: "sigs.k8s.io/kwok/cmd/kwok"})
+
+
+def container_toolkit() -> Module:
+    """NVIDIA's container runtime with its hook and its command, and the runc below them: built only if it is asked for.
+
+    The linker's flags are those of its own Makefile: a function that the driver lacks is missed when it is called.
+    """
+    path = "github.com/NVIDIA/nvidia-container-toolkit"
+    programs = {name: f"{path}/cmd/{name}" for name in ("nvidia-cdi-hook", "nvidia-ctk", "nvidia-container-runtime")}
+    flags = "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy"
+    programs["runc"] = "github.com/opencontainers/runc"
+    module = module_of(MODULES / _TOOLKIT, _TOOLKIT, path, programs, stamps={})
+    stamps = {f"{path}/internal/info.version": module.version.removeprefix("v")}
+    return replace(module, stamps=stamps, tags=("urfave_cli_no_docs",), c_linking=flags)
 
 
 def module_of(

@@ -24,6 +24,7 @@ from clusters.controlplane.binaries import (
     Module,
     cache_folder,
     cached,
+    container_toolkit,
     known,
     minors,
     modules,
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     def ensure_all() -> None:
         for minor in arguments.kubernetes or minors()[:1]:
             ensure(minor, environment, arguments.assets, sys.stderr)
+        if arguments.toolkit:
+            ensure_modules([container_toolkit()], environment, sys.stderr)
 
     return exit_code_of(_COMMAND, ensure_all)
 
@@ -57,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="DIR",
         help="folder with ready programs of that minor (default: $KUBEBUILDER_ASSETS)",
+    )
+    parser.add_argument(
+        "--toolkit", action="store_true", help="build NVIDIA's container toolkit and runc too (needs a C compiler)"
     )
     return parser
 
@@ -108,7 +114,12 @@ def _go_build(
     module: Module, programs: Sequence[str], folder: Path, environment: Mapping[str, str], out: TextIO
 ) -> None:
     packages = [module.packages[program] for program in programs]
-    settings = {**environment, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly", "GOWORK": "off"}
+    settings = {
+        **environment,
+        "CGO_ENABLED": str(int(bool(module.c_linking))),
+        "GOFLAGS": "-mod=readonly",
+        "GOWORK": "off",
+    }
     tags = ["-tags", ",".join(module.tags)] if module.tags else []
     name = f"{module.name} {module.version}"
     with Progress(_COMMAND, f"building {name}: finding its packages", out, "once; minutes") as progress:
@@ -128,7 +139,8 @@ def _go_build(
 
 def _ldflags(module: Module) -> str:
     """Without symbols, and with the version that its programs report."""
-    return " ".join(["-s", "-w", *(f"-X {variable}={value}" for variable, value in module.stamps.items())])
+    c_linking = [f"'-extldflags={module.c_linking}'"] if module.c_linking else []
+    return " ".join(["-s", "-w", *c_linking, *(f"-X {variable}={value}" for variable, value in module.stamps.items())])
 
 
 def _built_name(package: str) -> str:

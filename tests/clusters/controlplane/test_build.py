@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import minors, modules
-from clusters.controlplane.build import ensure
+from clusters.controlplane.binaries import container_toolkit, minors, modules
+from clusters.controlplane.build import ensure, ensure_modules
 from clusters.provider import ClusterError
 from tests.servers import until
 
 NEWEST = minors()[0]
 # Answers `go list` with three packages; `go build` names a package and writes a file for each package it is asked for.
 GO = """#!/bin/sh
-echo "$*" >> "$GO_CALLS"
+echo "$* CGO_ENABLED=$CGO_ENABLED" >> "$GO_CALLS"
 [ "$1" = list ] && { echo a; echo b; echo c; exit 0; }
 [ -n "$GO_FAILS" ] && { echo "cannot find module" >&2; exit 1; }
 echo compiled/package >&2
@@ -67,6 +67,18 @@ def test_only_what_is_missing_is_built(environment: dict[str, str], tmp_path: Pa
     assert "cmd/kube-scheduler" in built
     assert "cmd/kube-apiserver" not in built
     assert len(calls(environment)) == 2
+
+
+def test_only_the_toolkit_has_parts_in_c(environment: dict[str, str]) -> None:
+    """A function that the driver lacks is missed when it is called, as in NVIDIA's own programs."""
+    built = ensure_modules([container_toolkit()], environment, io.StringIO())
+    ensure(NEWEST, environment, None, io.StringIO())
+    toolkit, others = calls(environment)[1], calls(environment)[2:]
+
+    assert sorted(built) == ["nvidia-cdi-hook", "nvidia-container-runtime", "nvidia-ctk", "runc"]
+    assert toolkit.endswith("CGO_ENABLED=1")
+    assert "-Wl,-z,lazy" in toolkit
+    assert all(call.endswith("CGO_ENABLED=0") and "-extldflags" not in call for call in others)
 
 
 def test_without_go_it_says_what_to_do(environment: dict[str, str]) -> None:
