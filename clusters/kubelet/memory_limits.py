@@ -1,15 +1,16 @@
 """Memory limits of the containers of one simulated node: its cgroups, and NVIDIA's hook that limits them.
 
 ``groups`` is a folder as /sys/fs/cgroup. A container has the directory ``kubepods/<qos>/pod<uid>/<id>`` there, as with the cgroupfs
-driver (without a level for Guaranteed), from before its start to its end. The hook obeys the rules that were measured with
-nvidia-container-toolkit 1.20.2: the first ``NVIDIA_GPU_MEMORY_REQUEST`` and ``_LIMIT`` of the container's variables, in MiB; one of
-them is enough. If it fails, the container does not start.
+driver (without a level for Guaranteed), from before its start to its end. The hook obeys the rules of nvidia-container-toolkit
+1.20.2, with which it is compared, and has its errors: the first ``NVIDIA_GPU_MEMORY_REQUEST`` and ``_LIMIT`` of the container's
+variables, in MiB; one of them is enough. If it fails, the container does not start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import shutil
 import sys
@@ -28,6 +29,8 @@ _LIMIT: Final = "NVIDIA_GPU_MEMORY_LIMIT"
 _MIB: Final = 2**20
 _MOST_MIB: Final = 2**44 - 1
 _NO_LIMIT: Final = 2**64 - 1
+# The hook reads no number with more.
+_MOST_DIGITS: Final = 20
 _HOOK: Final = Path(__file__).with_name("hook_program.py")
 # A runtime's words around those of a hook that failed.
 _FAILED: Final = (
@@ -38,10 +41,10 @@ _FAILED: Final = (
 
 
 class HookError(Exception):
-    """The hook ended with an error; the text is what the runtime makes of it."""
+    """The hook ended with an error; the text is what the runtime makes of it. Errors of the hook itself are entries of its log."""
 
     def __init__(self, text: str, code: int = 1) -> None:
-        super().__init__(_FAILED.format(code, text))
+        super().__init__(_FAILED.format(code, f"level=error msg={_quoted(text)}" if code == 1 else text))
 
 
 def first_values(
@@ -68,9 +71,20 @@ def amounts_of(variables: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _mib(name: str, text: str) -> int:
-    if not re.fullmatch(r"[0-9]+", text) or int(text) > _MOST_MIB:
-        raise HookError(f'failed to parse {name}: "{text}" is no number of MiB')
-    return int(text)
+    digits, wrong = text.lstrip("0") or "0", ""
+    if not re.fullmatch(r"[0-9]+", text):
+        wrong = f"strconv.ParseUint: parsing {_quoted(text)}: invalid syntax"
+    elif len(digits) > _MOST_DIGITS or int(digits) > _NO_LIMIT:
+        wrong = f"strconv.ParseUint: parsing {_quoted(text)}: value out of range"
+    elif int(digits) > _MOST_MIB:
+        wrong = f"{digits} MiB exceeds the maximum supported value of {_MOST_MIB} MiB"
+    if wrong:
+        raise HookError(f"failed to parse {name}: {wrong}")
+    return int(digits)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 class MemoryLimits:
