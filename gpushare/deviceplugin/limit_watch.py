@@ -52,7 +52,7 @@ from gpushare.foreign import UnreadableError, decode_yaml
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.model.limits import NONE, encode_limits
+from gpushare.model.limits import encode_limits
 from gpushare.nvml.api import Card, LimitSupport, NvmlError
 from gpushare.nvml.session import NvmlSession, NvmlThread
 
@@ -157,16 +157,15 @@ class LimitWatch:
         await self._find_folders(containers)
         readings = await self._readings(containers)
         shown = {pod.metadata.uid: pod.shown.get(wire.ANNOTATION_LIMITS) for pod in pods}
-        self.last = verify(self.last, shown, containers, readings, self.clock())
-        self.metrics.limits = self.last.counts
         why = {card.index: found for card in node.cards if (found := self.why(card.uuid)) is not None}
+        # The Node has the reason of a card that cannot limit.
+        self.last = verify(self.last, shown, containers, readings, self.clock(), why)
+        self.metrics.limits = self.last.counts
         self.node.show_limits(limits_condition(why, self.last.counts))
         by_uid = {pod.metadata.uid: pod for pod in pods}
         for news in self.last.news:
-            # The Node has the reason.
-            if news.limit.state != NONE or news.limit.index not in why:
-                event, text = limit_texts(news)
-                await self.events.record("Pod", by_uid[news.uid].metadata, event, text)
+            event, text = limit_texts(news)
+            await self.events.record("Pod", by_uid[news.uid].metadata, event, text)
         for uid, limits in self.last.limits.items():
             await self._publish(by_uid[uid], encode_limits(limits))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -217,13 +217,14 @@ class LimitLook:
     """The result of one look: since when each container runs, by its id (the clock of the caller, seconds), and by uid the limits.
 
     A container that does not run keeps its last limits, so that a restart is no change. ``counts`` has the running ones by the
-    worst state of each.
+    worst state of each. ``unlimited`` are those that were in the news as not limited, by uid, name and card.
     """
 
     since: Mapping[str, float] = field(default_factory=dict)
     limits: Mapping[str, tuple[ContainerLimit, ...]] = field(default_factory=dict)
     news: tuple[News, ...] = ()
     counts: Counter[str] = field(default_factory=Counter)
+    unlimited: frozenset[tuple[str, str, int]] = frozenset()
 
 
 def verify(
@@ -232,13 +233,18 @@ def verify(
     containers: Iterable[RunningContainer],
     readings: Readings,
     now: float,
+    unable: Collection[int] = (),
 ) -> LimitLook:
-    """One more look. ``shown`` has by uid the annotation of each pod, which is what a plugin before this one saw."""
+    """One more look. ``shown`` has by uid the annotation of each pod, which is what a plugin before this one saw.
+
+    On a card that is ``unable`` to limit, no limit is no news. It is once the card can, also under another process of the plugin.
+    """
     limits = {
         uid: {(one.container, one.index): one for one in before.limits.get(uid, read_limits(text))}
         for uid, text in shown.items()
     }
     since, news, counts = dict[str, float](), list[News](), Counter[str](dict.fromkeys(STATES, 0))
+    unlimited = {place for place in before.unlimited if place[0] in limits}
     for container in containers:
         since[container.id] = before.since.get(container.id, now)
         of_pod, states = limits[container.uid], list[str]()
@@ -248,14 +254,23 @@ def verify(
             found = _limit(container, index, wanted, readings)
             if found.state in (NONE, UNKNOWN) and now - since[container.id] < SETTLED_SECONDS:
                 continue
-            was = of_pod.get((container.name, index))
-            if found.state in (NONE, LOOSE, TIGHT) and (was is None or was.state != found.state):
+            was, place = of_pod.get((container.name, index)), (container.uid, container.name, index)
+            is_unlimited = found.state == NONE and index not in unable
+            is_other = found.state in (LOOSE, TIGHT) and (was is None or was.state != found.state)
+            if is_other or (is_unlimited and place not in unlimited):
                 news.append(News(container.uid, found, wanted))
+            (unlimited.add if is_unlimited else unlimited.discard)(place)
             of_pod[container.name, index] = found
             states.append(found.state)
         if states:
             counts[min(states, key=STATES.index)] += 1
-    return LimitLook(since, {uid: tuple(of_pod.values()) for uid, of_pod in limits.items()}, tuple(news), counts)
+    return LimitLook(
+        since,
+        {uid: tuple(of_pod.values()) for uid, of_pod in limits.items()},
+        tuple(news),
+        counts,
+        frozenset(unlimited),
+    )
 
 
 def _limit(container: RunningContainer, index: int, wanted: int, readings: Readings) -> ContainerLimit:

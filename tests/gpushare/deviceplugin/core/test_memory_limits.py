@@ -223,6 +223,18 @@ def test_a_change_is_reported_once_through_restarts() -> None:
     assert verify(fresh, {}, [], {}, 2.0).limits == {}
 
 
+def test_a_container_without_a_limit_is_news_once_its_node_can() -> None:
+    """A container that was there before its node could limit is reported once, whatever it showed and however often it restarts."""
+    text = encode_limits([ContainerLimit("main", 0, "none", 0)])
+    look, reported = LimitLook(), list[int]()
+    for number, unable in enumerate([(0,), (0,), (), (), ()]):
+        containers = running_containers([pod("u", runs("main", "a" if number < 4 else "b"))], node(15360), Tolerance())
+        look = verify(look, {"u": text}, containers, {("a", 0): None}, number * 60.0, unable)
+        reported.append(len(look.news))
+
+    assert reported == [0, 0, 1, 0, 0]
+
+
 @pytest.mark.parametrize(
     ("why", "counts", "expected"),
     [
