@@ -22,7 +22,7 @@ TABLE: Final = Path(__file__).with_name("promises.yaml")
 _MARK: Final = "pytest.mark.promise"
 
 Profile = Literal[
-    "EXTENDER", "DEVICE-PLUGIN", "POD-RESOURCES", "API", "CLI", "END-TO-END", "RESILIENCE", "OURS", "CLUSTER"
+    "EXTENDER", "DEVICE-PLUGIN", "POD-RESOURCES", "API", "CLI", "END-TO-END", "RESILIENCE", "LIMITS", "OURS", "CLUSTER"
 ]  # fmt: skip
 Level = Literal["must", "may", "defect"]
 # What every target is judged by: nothing of our programs alone, nothing about the clusters themselves.
@@ -136,7 +136,7 @@ def add_options(group: pytest.OptionGroup) -> None:
         "--profile",
         default="",
         metavar="NAME[,NAME]",
-        help=f"the cases of these promises alone: {', '.join(get_args(Profile))}; or conformance, which is the first seven",
+        help=f"the cases of these promises alone: {', '.join(get_args(Profile))}; or conformance, which is the first eight",
     )
 
 

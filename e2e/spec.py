@@ -27,6 +27,13 @@ EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"
 EVENT_MEMORY_OVERUSE: Final = "GPUShareMemoryOveruse"
 EVENT_OVERUSER_EVICTED: Final = "GPUShareOveruserEvicted"
 EVENT_OVERUSER_STAYS: Final = "GPUShareOveruserStays"
+# Ours: which limit of card memory the driver enforces for each container, and whether a node's driver does.
+POD_LIMITS: Final = "ALIYUN_COM_GPU_MEM_LIMITS"
+NODE_LIMITS: Final = "GPUShareMemoryLimits"
+EVENT_NOT_LIMITED: Final = "GPUShareNotLimited"
+EVENT_LIMIT_LOOSE: Final = "GPUShareLimitLoose"
+EVENT_LIMIT_TIGHT: Final = "GPUShareLimitTight"
+EVENT_LIMIT_FAILS: Final = "GPUShareLimitFails"
 RESOURCE_SLOT: Final = "aliyun.com/gpu-slot"
 ENV_VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"  # D envNVGPU
 ENV_INDEX: Final = "ALIYUN_COM_GPU_MEM_IDX"  # D EnvResourceIndex

@@ -95,7 +95,8 @@ async def open_player(provider: str, target: Target, choices: Choices, seed: str
     else:
         world = replace(world, has_slots=False)
     with tempfile.TemporaryDirectory() as folder, options_known(target):
-        made = [one.made(Path(folder), has_slots=world.has_slots) for one in world.nodes]
+        world = replace(world, has_limits=world.has_limits and "memory-limit" in target.claims)
+        made = [one.made(Path(folder), has_slots=world.has_slots, has_limits=world.has_limits) for one in world.nodes]
         if made and "usage" in target.claims:
             target, made = observed(target, made)
         nodes = [target.spelt(one) for one in made or load_nodes(_NODES_FILE)]

@@ -47,6 +47,7 @@ from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slot
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.published_series import Rest, resting
 from e2e.checkers.right_card import SUM, right_card
+from e2e.limit_look import LimitLook
 from e2e.observer import Observer
 
 # Against hangs, in seconds: a burst that has not settled by then never will.
@@ -136,6 +137,8 @@ class Player:
             result.findings = await self._check_book(seen)
         if not result.findings and self._published is not None:
             result.findings = await self._published.findings(await self._rest(), random.Random(burst.seed))
+        if not result.findings and self.world.has_limits:
+            result.findings = await self._wrong_limits()
         if not result.findings and self._inspect is not None:
             result.findings = wrong_rows(await self._inspect(), *await self._listed(), await self.sizes())
             result.findings += await self._wrong_watched_rows()
@@ -383,6 +386,21 @@ class Player:
         with contextlib.suppress(NotReachedError):
             await eventually(wrong, lambda found: not found, what, seconds=self._settle_seconds)
         return await wrong()
+
+    async def _wrong_limits(self) -> list[str]:
+        """The containers without their exact limit, and the reports that are not of the limits that there are."""
+        look = LimitLook(self.observer, publishes=self._published is not None)
+
+        async def wrong() -> list[str]:
+            look.exact, found, unit = 0, list[str](), self.world.mib_per_unit
+            for node in self.nodes:
+                lost = [card for (on, card), fault in self._faults.items() if on == node and fault.is_lost]
+                found += await look.wrong(node, mib_per_unit=unit, lost=lost)
+            return found
+
+        found = await self._until_right(wrong, "containers have their limits")
+        self._had["containers_with_their_exact_limit"] += look.exact
+        return found
 
     async def _ask(self, burst: Burst, rest: float) -> None:
         """Ask the extender, which has been at rest since then; the answers are judged as all of a run are (``run_judge.py``)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +27,10 @@ FOREIGN: Final[Mapping[str, Any]] = {
 FOREIGN_RESOURCE: Final = "example.com/widgets"
 FOREIGN_AMOUNT: Final = "7"
 _DRIVERS: Final = ("418.87", "450.80", "470.57", "510.47", "535.104", "550.54", "570.124", "580.65")
+# The options of a device plugin that limits.
+LIMITED: Final[Mapping[str, str]] = {"memory-limit": "driver", "cgroup-root": "{cgroup_root}"}
+# One that limits what containers hold of a card.
+_LIMITING: Final = "615.71"
 _FEW, _MANY = (1, 8), (9, 16)
 _MOST_NODES: Final = 4
 # Each third world is one node with more than eight cards.
@@ -42,7 +46,7 @@ _SHUFFLE: Final = 0.1
 # The chance that the cards of a node are replaced by others, before its pods come.
 _REPLACED: Final = 0.2
 # The chances of each trait of a world.
-_DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED = 0.4, 0.4, 0.4, 0.25, 0.3
+_DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED, _LIMITS = 0.4, 0.4, 0.4, 0.25, 0.3, 0.4
 _ADDRESSES: Final = (
     ("Hostname", "{node}"),
     ("ExternalIP", "203.0.113.9"),
@@ -67,11 +71,12 @@ class NodePlan:
     unhealthy: tuple[int, ...] = ()
     former: tuple[str, ...] = ()
 
-    def made(self, folder: Path, *, has_slots: bool = False) -> NodeSpec:
+    def made(self, folder: Path, *, has_slots: bool = False, has_limits: bool = False) -> NodeSpec:
         """The node to make; its boxes are files in the folder."""
         for path, models in ((self.box(folder), self.models), (folder / f"{self.name}-former.yaml", self.former)):
             path.write_text(yaml.safe_dump({"driver": self.driver, "cards": [{"model": one} for one in models]}))
         options = {"cool-down": f"{COOL_DOWN_SECONDS:g}s"} | ({"slots": str(SLOTS_OF_A_CARD)} if has_slots else {})
+        options |= LIMITED if has_limits else {}
         return NodeSpec(
             self.name,
             str(path if self.former else self.box(folder)),
@@ -109,6 +114,8 @@ class World:
     """Its nodes are in slots mode, in exact MiB."""
     hides_use: bool = False
     """In each burst NVML does not know a card's processes for a while."""
+    has_limits: bool = False
+    """The driver of its nodes limits each container to its share."""
 
     @property
     def mib_per_unit(self) -> int:
@@ -120,8 +127,11 @@ def make_world(seed: str, number: int) -> World:
     """One to four nodes of one to eight cards each, or one of nine to sixteen, of mixed sizes and drivers."""
     rng = random.Random(f"world {seed}/{number}")
     counts, places = (_MANY, 1) if number % _LARGE == 0 else (_FEW, rng.randint(1, _MOST_NODES))
-    nodes = tuple(_node(rng, f"w{place}", counts) for place in range(places))
-    return World(nodes, *(rng.random() < chance for chance in (_DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED)))
+    # Of its own, so that the other worlds of a seed stay.
+    has_limits = random.Random(f"limits {seed}/{number}").random() < _LIMITS
+    nodes = tuple(_node(rng, f"w{place}", counts, _LIMITING if has_limits else "") for place in range(places))
+    traits = (rng.random() < chance for chance in (_DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED))
+    return replace(World(nodes, *traits), has_limits=has_limits)
 
 
 def units_of_model(model: str, driver: str, mib_per_unit: int = spec.MIB_PER_UNIT) -> int:
@@ -132,8 +142,8 @@ def units_of_model(model: str, driver: str, mib_per_unit: int = spec.MIB_PER_UNI
         return 0
 
 
-def _node(rng: random.Random, name: str, counts: tuple[int, int]) -> NodePlan:
-    driver, count = rng.choice(_DRIVERS), rng.randint(*counts)
+def _node(rng: random.Random, name: str, counts: tuple[int, int], driver: str) -> NodePlan:
+    driver, count = (driver or rng.choice(_DRIVERS)), rng.randint(*counts)
     known = [model for model in sorted(catalogue()) if 0 < units_of_model(model, driver) * count <= _MOST_UNITS]
     kinds = rng.sample(known, min(len(known), rng.randint(1, 3)))
     models = tuple(rng.choice(kinds) for _ in range(count))

@@ -1,0 +1,90 @@
+"""A cluster for each module, with the nodes that its chosen cases need; all begin together, as most of the time is waiting."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from clusters.api.api_client import Object
+from clusters.api.waiting import eventually
+from clusters.targets import Target
+from e2e.bursts.judge import is_running
+from e2e.limit_look import LimitLook
+from e2e.limits.situations import Situation
+from e2e.observer import Observer, OwnCluster, observing
+
+_HERE: Final = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Real kubelets have NVIDIA's own hook, and no simulated one."""
+    mark = pytest.mark.stand_in_only("the hook that limits containers is simulated in the stand-in kubelet")
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(mark)
+
+
+class LimitedCluster:
+    """The nodes are named after their situations."""
+
+    def __init__(self, observer: Observer, situations: Mapping[str, Situation], *, publishes: bool) -> None:
+        self.observer, self.situations = observer, situations
+        self.look = LimitLook(observer, publishes=publishes)
+
+    async def begin(self) -> None:
+        """Make the cards as they should be, then all pods."""
+        for name, one in self.situations.items():
+            for command in one.commands:
+                await self.observer.cluster.fake_nvml(name, *command)
+            await self.observer.create(*(on(pod, name) for pod in one.pods))
+
+    async def running(self, name: str, *pods: str) -> list[Object]:
+        """Wait until all containers of these pods run: a pod is Running also while its container fails to start."""
+        names = [f"{pod}.{name}" for pod in pods]
+
+        def all_run(found: list[Object]) -> bool:
+            return {pod["metadata"]["name"] for pod in found if is_running(pod)}.issuperset(names)
+
+        found = await eventually(self.observer.pods, all_run, f"the containers of {', '.join(names)} run")
+        return [pod for pod in found if pod["metadata"]["name"] in names]
+
+    async def run(self, name: str, pod: Mapping[str, Any]) -> None:
+        """One more pod runs on a node."""
+        await self.observer.create(on(pod, name))
+        await self.running(name, pod["metadata"]["name"])
+
+    async def wrong(self, name: str, **facts: Any) -> list[str]:
+        """The findings about a node, with these facts instead of its situation's."""
+        facts = {**self.situations[name].facts, **facts}
+        instead = {(f"{pod}.{name}", container): mib for (pod, container), mib in facts.get("set", {}).items()}
+        found = await self.look.wrong(name, **{**facts, "set": instead})
+        return found if self.look.judged else [*found, f"no container of {name} runs: nothing to judge"]
+
+
+def on(pod: Mapping[str, Any], node: str) -> dict[str, Any]:
+    """The pod for this node alone, with a name of its own."""
+    metadata = {**pod["metadata"], "name": f"{pod['metadata']['name']}.{node}"}
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeSelector": {"kubernetes.io/hostname": node}}}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def limited(request: pytest.FixtureRequest, own: OwnCluster, target: Target) -> AsyncIterator[LimitedCluster]:
+    """The module's ``SITUATIONS``, as far as its chosen cases name them."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function) and item.path == request.path]
+    names = {item.callspec.params["name"] for item in items}
+    chosen = {
+        name: one for name, one in request.module.SITUATIONS.items() if name in names and one.needs in target.claims
+    }
+    known = target.device_plugin.flags
+    async with (
+        own([one.node(name, known) for name, one in chosen.items()]) as cluster,
+        observing(cluster, "limits") as observer,
+    ):
+        made = LimitedCluster(observer, chosen, publishes="metrics-address" in known)
+        await made.begin()
+        yield made
