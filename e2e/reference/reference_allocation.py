@@ -13,6 +13,7 @@ from clusters.api.resources import NODES
 from e2e.reference.reference_api import Api
 from e2e.reference.reference_cards import Cards
 from e2e.reference.reference_ledger import Grant, Key, Ledger, Turn
+from e2e.reference.reference_limits import Limits
 from e2e.reference.reference_pods import (
     ASSIGNED,
     ASSUMED_AT,
@@ -42,10 +43,18 @@ class Allocation:
     """One node's; one question at a time."""
 
     def __init__(
-        self, api: Api, node: str, cards: Cards, salt: str, ledger: Ledger, records: Records, faults: Faults
+        self,
+        api: Api,
+        node: str,
+        cards: Cards,
+        salt: str,
+        ledger: Ledger,
+        records: Records,
+        limits: Limits,
+        faults: Faults,
     ) -> None:
         self._api, self._node, self._cards, self._ledger, self._records = api, node, cards, ledger, records
-        self._faults = faults
+        self._limits, self._faults = limits, faults
         self._card_of = {name: card.index for name, card, _ in cards.ids(salt)}
         self._lock = asyncio.Lock()
 
@@ -165,6 +174,7 @@ class Allocation:
             INDEX: index,
             **self._amounts(units(turn.pod, self._faults), size, mine[0].units),
             **({"CGPU_DISABLE": "true"} if alone else {}),
+            **self._limits.variables(mine, size, units(turn.pod, self._faults)),
         }
 
     def _amounts(self, total: int, own: int, card: int) -> dict[str, str]:

@@ -29,6 +29,8 @@ PLUGIN: Final = frozenset({
     "d05-size-of-first-card", "d07-long-ids", "d08-list-for-each-id", "d09-no-health", "d21-of-the-plugin",
     "d22-hand-bound-passed-over", "d27-minor-number-to-runtime",
     "original-ids", "original-options",
+    "limit-alone", "limit-in-bytes", "limit-kept-over-restart", "limit-none-as-enforced", "limit-of-parent-verified",
+    "limit-of-the-pod", "limit-plural-names", "limit-unchecked", "limit-unclamped",
     "another-card-named", "first-group-alone", "forgets-at-restart", "ids-new-at-each-start", "never-assigned",
     "old-socket-kept", "over-commits", "preferred-ignores-must", "registers-before-serving",
 })  # fmt: skip

@@ -27,6 +27,7 @@ from e2e.reference.reference_allocation import Allocation
 from e2e.reference.reference_api import Api
 from e2e.reference.reference_cards import Cards, note
 from e2e.reference.reference_ledger import Ledger
+from e2e.reference.reference_limits import Limits
 from e2e.reference.reference_pods import CARDS, COUNT, MEMORY, Faults
 from e2e.reference.reference_records import Records
 
@@ -238,6 +239,12 @@ def main() -> None:
     parser.add_argument("--me", help="the name of the node")
     parser.add_argument("--unit", "--memory-unit", type=unit_mib, default=1024)
     parser.add_argument("--rest", type=seconds, default=1.0, help="how long an unhealthy card stays so at least")
+    parser.add_argument("--limit", choices=["driver"], help="have the driver limit containers to their share of a card")
+    parser.add_argument(
+        "--more", default=0, type=lambda text: int(text.rstrip("%")), help="and so much of it more: 10%%"
+    )
+    parser.add_argument("--groups", type=Path, help="the node's /sys/fs/cgroup")
+    parser.add_argument("--proc", type=Path, default=Path("/proc"), help="the node's /proc")
     for flag in ("--logtostderr", "--health-check", "--mps", "--query-kubelet"):
         parser.add_argument(flag, f"-{flag.lstrip('-')}", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("--v", "-v", help=argparse.SUPPRESS)
@@ -256,7 +263,9 @@ async def _run(arguments: argparse.Namespace, faults: Faults) -> int:
     node, folder = arguments.me or os.environ["NODE_NAME"], arguments.folder or Path(_ORIGINAL_FOLDER)
     async with Api.from_kubeconfig(Path(os.environ["KUBECONFIG"])) as api:
         ledger = Ledger({card.index: card.units for card in cards.all}, faults)
-        allocation = Allocation(api, node, cards, salt, ledger, Records(arguments.resources, faults), faults)
+        groups = arguments.groups if arguments.limit else None
+        limits = Limits(api, node, cards, arguments.unit, arguments.more, groups, arguments.proc, faults)
+        allocation = Allocation(api, node, cards, salt, ledger, Records(arguments.resources, faults), limits, faults)
         servicer = Servicer(cards, salt, allocation, faults)
         if servicer.message().ByteSize() > _KUBELET_BYTES and "d07-long-ids" not in faults:
             _LOG.error("the kubelet takes no list of %d ids: choose a larger --unit", len(cards.ids(salt)))
@@ -267,6 +276,7 @@ async def _run(arguments: argparse.Namespace, faults: Faults) -> int:
             Presence(folder, servicer, faults).run(),
             keep_published(api, node, cards, faults),
             watch(api, node, cards, servicer, faults),
+            limits.keep_looking(),
         )
         with contextlib.suppress(asyncio.CancelledError):
             all_of_it = asyncio.gather(*work)
