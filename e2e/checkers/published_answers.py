@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Any, Final
 
 from e2e import spec
@@ -15,21 +16,42 @@ from e2e.checkers.published_series import MIB, Rest
 _NODE: Final = re.compile(rf"node (\S+): {spec.NODE_HEALTHY} is False")
 _UNHEALTHY: Final = re.compile(r"card (\d+) \([^)]*\) is unhealthy")
 _WAITS: Final = re.compile(r"waits? for a card.*?([a-z0-9-]+/[a-z0-9-]+)")
+_LIMITS: Final = re.compile(
+    rf"node (\S+): (?:{spec.NODE_LIMITS} is (?:False|Unknown)|the memory limit is not the share of (.*))"
+)
+_LIMITED_POD: Final = re.compile(r"(\S+/\S+) on card \d+ \((?:loose|none)\)")
 Pair = tuple[Any, Any]
 """The part of an answer that is judged, and the same as it should be."""
 
 
 def doctor(rest: Rest, answer: Any) -> Pair:
-    """Nodes with unhealthy cards are named with these, pods that wait may be, and nothing else is wrong."""
+    """Nodes with unhealthy cards are named with these, pods that wait may be, and nothing else is wrong.
+
+    A pod on several cards may have a limit that is not the share of each, as one number is for all (``memory_limits``), and that
+    of a lost card is not known.
+    """
     texts = [one["what"] for one in answer["findings"]]
     given = {node[1]: set(map(int, _UNHEALTHY.findall(text))) for text in texts if (node := _NODE.match(text))}
     waiting = set(map(name_of, rest.waiting))
-    others = [text for text in texts if not (_NODE.match(text) or ((one := _WAITS.search(text)) and one[1] in waiting))]
+    several = {name_of(pod): pod["spec"]["nodeName"] for pod in rest.holding if len(shares_or_none(pod) or {}) > 1}
+    unsure = {*several.values(), *(card.node for card in rest.cards if card.is_lost)}
+    others = [
+        text
+        for text in texts
+        if not (_NODE.match(text) or ((one := _WAITS.search(text)) and one[1] in waiting))
+        and not ((one := _LIMITS.match(text)) and one[1] in unsure and _names_only(one[2], several))
+    ]
     unhealthy = defaultdict[str, set[int]](set)
     for card in rest.cards:
         if not card.is_healthy:
             unhealthy[card.node].add(card.index)
     return (given, others), (dict(unhealthy), [])
+
+
+def _names_only(text: str | None, pods: Collection[str]) -> bool:
+    """Is each pod of a text about limits one of these? Not if it names none in a form that is known."""
+    names = _LIMITED_POD.findall(text or "")
+    return text is None or (bool(names) and set(names) <= set(pods) and len(names) == text.count(" on card "))
 
 
 def top(rest: Rest, answer: Any) -> Pair:
