@@ -25,6 +25,8 @@ _FIRST: Final = (
     "e2e/parity/",
     "e2e/bursts/test_bursts.py",
     "e2e/chaos/",
+    "e2e/limits/",
+    "e2e/extender/test_random_states.py",
     "e2e/onsite/",
     "e2e/scenarios/test_upgrade.py",
     "tests/clusters/deploy/",

@@ -34,7 +34,7 @@ def doctor(rest: Rest, answer: Any) -> Pair:
     given = {node[1]: set(map(int, _UNHEALTHY.findall(text))) for text in texts if (node := _NODE.match(text))}
     waiting = set(map(name_of, rest.waiting))
     several = {name_of(pod): pod["spec"]["nodeName"] for pod in rest.holding if len(shares_or_none(pod) or {}) > 1}
-    unsure = {*several.values(), *(card.node for card in rest.cards if card.is_lost)}
+    unsure = {*several.values(), *(card.node for card in rest.cards if card.is_silent)}
     others = [
         text
         for text in texts

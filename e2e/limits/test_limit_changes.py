@@ -68,6 +68,7 @@ async def test_limits_that_a_driver_forgets_are_reported(limited: LimitedCluster
     await are_right(limited, name, set={("p", "c0"): None, ("q", "c0"): None})
 
 
+@pytest.mark.thorough("a container runs for 20 s")
 @pytest.mark.promise("LIM-003", "LIM-004")
 @pytest.mark.parametrize("name", ["again"])
 async def test_each_life_of_a_container_is_verified(limited: LimitedCluster, name: str) -> None:
@@ -96,6 +97,7 @@ async def test_a_newer_driver_limits_the_pods_that_come(limited: LimitedCluster,
     await are_right(limited, name, reason="", set={("p", "c0"): None, ("q", "c0"): None})
 
 
+@pytest.mark.thorough("a container runs for 20 s, and starts again after pauses")
 @pytest.mark.promise("LIM-002", "LIM-004")
 @pytest.mark.parametrize("name", ["downgrade"])
 async def test_an_older_driver_is_noticed(limited: LimitedCluster, name: str) -> None:
@@ -109,6 +111,7 @@ async def test_an_older_driver_is_noticed(limited: LimitedCluster, name: str) ->
     await are_right(limited, name, reason="DriverTooOld")
 
 
+@pytest.mark.thorough("two drivers are replaced")
 @pytest.mark.promise("LIM-005")
 @pytest.mark.parametrize("name", ["required"])
 async def test_a_node_that_must_limit_and_cannot_offers_nothing(limited: LimitedCluster, name: str) -> None:
