@@ -26,7 +26,12 @@ UNKNOWN: Final = "unknown"
 # The worst first.
 STATES: Final = (NONE, LOOSE, TIGHT, UNKNOWN, ENFORCED)
 HOOK: Final = "apply-cuda-memory-limits"
-_OF_THE_HOOK: Final = (HOOK, "failed to set memory limits", "nvmlDeviceSetMemoryLimits_v1")
+_OF_THE_HOOK: Final = (
+    HOOK,
+    "failed to set memory limits",
+    "setting GPU memory limits is only supported",
+    "nvmlDeviceSetMemoryLimits_v1",
+)
 # A runtime quotes the words of a pod's author, such as a command.
 _QUOTED: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 # Reasons of a container that was never started, which are the runtime's: no program of the container can write their messages.

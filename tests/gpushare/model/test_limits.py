@@ -46,6 +46,7 @@ def test_more_limits_than_fit_are_not_published() -> None:
 
 STDERR = r'stderr: time="2026-11-28T10:00:00Z" level=error msg="failed to set memory limits for gpu \"GPU-1\": Not Supported"'
 CREATE = "failed to create containerd task: OCI runtime create failed: runc create failed: unable to start container process: "
+V1 = 'stderr: level=error msg="setting GPU memory limits is only supported in cgroup v2"'
 OLD = (
     CREATE
     + "error running hook #0: exit status 127, stderr: symbol lookup error: undefined symbol: nvmlDeviceSetMemoryLimits_v1"
@@ -63,6 +64,7 @@ BACK_OFF = state("waiting", "CrashLoopBackOff", "back-off 5m0s restarting failed
     ("status", "fails"),
     [
         ({"state": state("waiting", "RunContainerError", CREATE + "error running hook #0: " + STDERR)}, True),
+        ({"state": state("waiting", "RunContainerError", CREATE + "error running createRuntime hook #0: " + V1)}, True),
         ({"state": state("waiting", "CreateContainerError", "hook apply-cuda-memory-limits failed")}, True),
         ({"state": state("terminated", "StartError", OLD)}, True),
         ({"state": BACK_OFF, "lastState": state("terminated", "StartError", OLD)}, True),
