@@ -127,7 +127,7 @@ def make_world(seed: str, number: int) -> World:
     """One to four nodes of one to eight cards each, or one of nine to sixteen, of mixed sizes and drivers."""
     rng = random.Random(f"world {seed}/{number}")
     counts, places = (_MANY, 1) if number % _LARGE == 0 else (_FEW, rng.randint(1, _MOST_NODES))
-    # Of its own, so that the other worlds of a seed stay.
+    # A number of its own, so that the other worlds of a seed stay.
     has_limits = random.Random(f"limits {seed}/{number}").random() < _LIMITS
     nodes = tuple(_node(rng, f"w{place}", counts, _LIMITING if has_limits else "") for place in range(places))
     traits = (rng.random() < chance for chance in (_DISTURBED, _GUARDED, _FAILS, _SLOTS, _USED))

@@ -66,7 +66,7 @@ def condition(rig: Rig) -> dict[str, str]:
 
 
 def set_limit(state: State, folder: Path, mib: int) -> None:
-    """What NVIDIA's hook does."""
+    """NVIDIA's hook."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(state.cards()[0].uuid)
     limits = pynvml.c_nvmlSetMemoryLimits_v1_t(os.fsencode(folder), 0, mib * MIB)
     pynvml.nvmlDeviceSetMemoryLimits_v1(handle, limits)

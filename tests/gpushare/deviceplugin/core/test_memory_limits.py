@@ -108,7 +108,7 @@ def node(*mib: int, unit: str = "GiB") -> NodeCards:
 def test_a_limit_is_the_share_with_its_slack_within_the_card(
     cards: Any, of: NodeCards, slack: Tolerance, answered: int | None, right: dict[int, int]
 ) -> None:
-    """Of several shares the largest; none if it is more than another card of the container has."""
+    """The largest of several shares; none if it is more than another card of the container has."""
     assert answered_mib(cards, of, slack) == answered
     assert limits_mib(cards, of, slack) == right
 
