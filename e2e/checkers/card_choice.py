@@ -28,7 +28,7 @@ _FORMS: Final = {
     "card-uuid": _UUIDS,
     "card-uuid-not": _UUIDS,
     "same-card": r"[a-z0-9]([-_.a-z0-9]{0,61}[a-z0-9])?",
-    "split": r"whole|[0-9]*[1-9][0-9]*(,[0-9]*[1-9][0-9]*)+",
+    "split": r"whole|\s*[0-9]*[1-9][0-9]*\s*(,\s*[0-9]*[1-9][0-9]*\s*)+",
 }
 
 
