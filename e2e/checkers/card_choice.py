@@ -28,7 +28,7 @@ _FORMS: Final = {
     "card-uuid": _UUIDS,
     "card-uuid-not": _UUIDS,
     "same-card": r"[a-z0-9]([-_.a-z0-9]{0,61}[a-z0-9])?",
-    "split": r"whole|\s*[0-9]*[1-9][0-9]*\s*(,\s*[0-9]*[1-9][0-9]*\s*)+",
+    "split": r"whole|[0-9]*[1-9][0-9]*(,[0-9]*[1-9][0-9]*)+",
 }
 
 
@@ -82,9 +82,13 @@ def _words(text: str) -> str:
 
 
 def texts_of(pod: Object) -> dict[str, str]:
-    """The texts of its wishes, by their names without our prefix."""
+    """The texts of its wishes, by their names without our prefix; blanks of a split count for nothing."""
     annotations = pod["metadata"].get("annotations") or {}
-    return {name.removeprefix(_WISH): text for name, text in annotations.items() if name.startswith(_WISH)}
+    found = {name.removeprefix(_WISH): text for name, text in annotations.items() if name.startswith(_WISH)}
+    if "split" in found:
+        text = found["split"].strip()
+        found["split"] = text if text.startswith("w") else "".join(text.split())
+    return found
 
 
 def _is_sound(texts: Mapping[str, str], names: Iterable[str]) -> bool:
