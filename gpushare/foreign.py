@@ -11,6 +11,7 @@ deep for the parser is decoded without its deepest values: nothing that we read 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -66,6 +67,15 @@ class Decoder(Generic[_T]):
 
 
 _ANY: Final = Decoder[Any](object)
+
+
+def entries_of(text: str, decoder: Decoder[tuple[_T, ...]], is_sane: Callable[[_T], bool]) -> tuple[_T, ...]:
+    """The entries of a list that another may have written; none if the text is no such list, or if one entry makes no sense."""
+    try:
+        found = decoder.decode(text)
+    except UnreadableError:
+        return ()
+    return found if all(map(is_sane, found)) else ()
 
 
 def decode_json(text: bytes | str) -> Any:

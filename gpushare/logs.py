@@ -109,11 +109,11 @@ class _Writer(logging.Handler):
         super().close()
 
     def _run(self) -> None:
-        is_ended, again = False, 0.0
+        is_ended, next_write = False, 0.0
         while not is_ended:
             lines = [self._lines.get()]
-            time.sleep(max(again - time.monotonic(), 0))
-            again = time.monotonic() + _GATHER_SECONDS
+            time.sleep(max(next_write - time.monotonic(), 0))
+            next_write = time.monotonic() + _GATHER_SECONDS
             while not self._lines.empty():
                 lines.append(self._lines.get())
             is_ended = None in lines

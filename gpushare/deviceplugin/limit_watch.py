@@ -173,8 +173,9 @@ class LimitWatch:
         """The failures of the hook that are news; the fuse counts them."""
         before, found = self.fuse, hook_failures(self.pods.in_admission_order())
         self.fuse = before.after(found, self.driver)
-        self._require()
-        self.node.refresh()
+        if self.fuse.blown != before.blown:
+            self._require()
+            self.node.refresh()
         return [one for one in found if one.key not in before.seen]
 
     def _require(self) -> None:

@@ -1,6 +1,6 @@
 """The limits that a driver enforces on containers, as the device plugin publishes them on a pod. Pure.
 
-The text is on a pod, where its author may have written it, so its size and each number in it are bounded. A text that is not ours
+The author of a pod may have written the text, so its size and each number in it are bounded. A text that is not ours
 names no limits.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 
 from gpushare import wire
 from gpushare.bounds import LIMITS_TEXT, MESSAGE_KEPT, NAME_CHARACTERS
-from gpushare.foreign import Decoder, UnreadableError
+from gpushare.foreign import Decoder, entries_of
 from gpushare.manifests import ContainerStatus, Pod
 from gpushare.model.quantity import LARGEST
 
@@ -62,11 +62,7 @@ def read_limits(text: str | None) -> tuple[ContainerLimit, ...]:
     """The limits that an annotation names."""
     if not text or LIMITS_TEXT.exceeded(len(text)):
         return ()
-    try:
-        found = _DECODER.decode(text)
-    except UnreadableError:
-        return ()
-    return found if all(map(_is_sane, found)) else ()
+    return entries_of(text, _DECODER, _is_sane)
 
 
 def _is_sane(one: ContainerLimit) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from gpushare.bounds import NAME_CHARACTERS, OVERUSE_TEXT, OVERUSERS
-from gpushare.foreign import Decoder, UnreadableError
+from gpushare.foreign import Decoder, entries_of
 from gpushare.model.quantity import LARGEST
 
 
@@ -37,11 +37,7 @@ def read_overuse(text: str | None) -> tuple[CardOveruse, ...]:
     # Each pod is a list in the text: they are counted before one of them is read.
     if not text or OVERUSE_TEXT.exceeded(len(text)) or OVERUSERS.exceeded(text.count("[") - 1):
         return ()
-    try:
-        found = _DECODER.decode(text)
-    except UnreadableError:
-        return ()
-    return found if all(map(_is_sane, found)) else ()
+    return entries_of(text, _DECODER, _is_sane)
 
 
 def _is_sane(one: CardOveruse) -> bool:

@@ -167,7 +167,7 @@ class Machine:
             self.run("runc", *root, "delete", "--force", name)
 
     def _bundle(self, name: str, environment: Sequence[str]) -> Path:
-        """An empty file system, but for the program, which is never started."""
+        """A file system with nothing but the program, which is never started."""
         folder = self._folder / name
         (folder / "rootfs").mkdir(parents=True)
         (folder / "rootfs" / "program").touch(0o755)
@@ -181,7 +181,7 @@ class Machine:
         return folder
 
     def run(self, program: str, *arguments: str, given: str = "") -> tuple[int, str]:
-        """Run one of the programs where /sys/fs/cgroup is of the node's version; its exit code, and what it logged.
+        """Run one of the programs with a /sys/fs/cgroup of the node's version; its exit code, and its log.
 
         A container's first process keeps its streams, so they are files.
         """

@@ -113,7 +113,7 @@ def test_only_root_sets_and_anyone_gets(state: State, monkeypatch: pytest.Monkey
     ("backend", "missing", "low"), [("dmem", NOT_FOUND, 0), ("misc", NOT_SUPPORTED, INVALID_ARGUMENT)]
 )
 def test_a_backend_shows_in_two_codes(state: State, pod: Path, backend: str, missing: int, low: int) -> None:
-    """The driver's own counting says "not supported" for no limit, and refuses less than is in use."""
+    """A driver that counts itself answers "not supported" for no limit, and refuses less than is in use."""
     state.set_limit_options(LimitOptions(backend))
     assert limits(pod) == missing
     state.add_process(state.cards()[0].uuid, 100, 2048, "player", cgroup=pod)

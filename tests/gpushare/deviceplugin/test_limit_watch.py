@@ -86,7 +86,7 @@ def set_limit(state: State, folder: Path, mib: int) -> None:
 async def test_a_node_is_checked_before_it_answers_a_limit(
     simulate: Simulate, tmp_path: Path, driver: str, host: dict[str, Any], reason: str
 ) -> None:
-    """On a node that cannot limit a container is answered nothing, and the Node says why; a pod is not reported for it."""
+    """On a node that cannot limit, a container gets no variables. The Node has the reason, and no pod has an event."""
     state, api = simulate("t4x2", driver=driver), StubApi(nodes=[new_node()], pods=[pod()])
     async with running(state, api=api, more=("--memory-limit=driver", *tree(tmp_path, **host))) as rig:
         watch = watch_of(rig)
@@ -171,7 +171,7 @@ async def test_a_hook_that_fails_ends_the_answer_of_limits(simulate: Simulate, t
 
 
 async def test_a_cdi_file_without_the_hook_limits_nothing(simulate: Simulate, tmp_path: Path) -> None:
-    """If the plugin answers CDI names; the file is read again once it has changed, and one that cannot be read says nothing."""
+    """Files count if the plugin answers CDI names. A changed file is read again; one that cannot be read is passed over."""
     state = simulate("t4x2", driver=NEW)
     flags = ("--memory-limit=driver", "--device-list-strategy=cdi-cri", "--device-id-strategy=index", *tree(tmp_path))
     async with running(state, more=flags) as rig:

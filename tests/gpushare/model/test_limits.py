@@ -81,5 +81,5 @@ BACK_OFF = state("waiting", "CrashLoopBackOff", "back-off 5m0s restarting failed
     ids=str,
 )  # fmt: skip
 def test_a_failure_of_the_hook_is_the_runtimes_word(status: dict[str, Any], fails: bool) -> None:
-    """The author of a pod, who can write a command and the message of a container that has run, can feign none."""
+    """The author of a pod can feign none by a command, or by the message of a container that has run."""
     assert (hook_failure(msgspec.convert({"name": "c", **status}, ContainerStatus)) != "") is fails
