@@ -20,7 +20,7 @@ from clusters import next_steps
 from clusters.api.admission_policies import keep_programs
 from clusters.api.waiting import NotReachedError, meanwhile, unless
 from clusters.controlplane.binaries import minors
-from clusters.demo import Demo, DemoError, say
+from clusters.demo import LIMITED_NODE, Demo, DemoError, say
 from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
 from clusters.living_demo import LIVING_NODES, PAUSE_SECONDS, live, settle
@@ -28,7 +28,7 @@ from clusters.processes import running_clusters
 from clusters.provider import Cluster, ClusterError, NodeSpec, load_nodes
 from clusters.providers import CONTROL_PLANE, KIND, MADE, Choices, make_cluster
 from clusters.simulated_node import environment_of_programs
-from clusters.targets import load_target
+from clusters.targets import Target, load_target
 
 # A longer wait shows that it goes on, in seconds.
 _TELL_SECONDS: Final = 2.0
@@ -138,7 +138,8 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    nodes, target = _nodes(arguments), load_target(arguments.target, os.environ)
+    target = load_target(arguments.target, os.environ)
+    nodes = _nodes(arguments, target)
     copy = Copy(arguments.kubeconfig) if arguments.kubeconfig is not None else None
     choices = Choices(
         dict(os.environ),
@@ -159,7 +160,8 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
                 if not await unless(ended, cluster.start):
                     return 0
             if arguments.verb == "demo":
-                demo = Demo(cluster, target, environment_of_programs(dict(os.environ)), say)
+                environment = environment_of_programs(dict(os.environ))
+                demo = Demo(cluster, target, environment, say, limits=LIMITED_NODE in nodes)
                 if not await unless(ended, demo.run):
                     return 0
                 demo.step("every step was as said")
@@ -178,11 +180,13 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
                 say(last_words)
 
 
-def _nodes(arguments: argparse.Namespace) -> list[NodeSpec]:
+def _nodes(arguments: argparse.Namespace, target: Target) -> list[NodeSpec]:
     """Those of the file that is named, or of the demo. Raises ClusterError."""
     if arguments.lives and (arguments.provider == KIND or arguments.nodes):
         raise ClusterError("--demo has nodes of its own, on the embedded cluster or the real control plane")
-    return load_nodes(arguments.nodes or (LIVING_NODES if arguments.lives else _DEMO_NODES))
+    has_limits = arguments.verb == "demo" and arguments.provider != KIND and "memory-limit" in target.claims
+    nodes = load_nodes(arguments.nodes or (LIVING_NODES if arguments.lives else _DEMO_NODES))
+    return [*nodes, LIMITED_NODE] if has_limits and not arguments.nodes else nodes
 
 
 async def _stay(arguments: argparse.Namespace, cluster: Cluster, nodes: list[NodeSpec], ended: asyncio.Event) -> None:

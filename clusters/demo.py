@@ -17,13 +17,18 @@ from clusters.api.api_client import ApiClient, Object
 from clusters.api.resources import EVENTS, PODS
 from clusters.api.waiting import eventually
 from clusters.processes.commands import output_of
-from clusters.provider import Cluster
+from clusters.provider import Cluster, NodeSpec
 from clusters.targets import Target
 
 SAMPLES: Final = Path(__file__).parent / "deploy" / "samples"
 # The MiB that cheyang/gpu-player:v2 allocates on its card, however much it booked.
 PLAYER_MIB: Final = 1253
 HOSTNAME: Final = "kubernetes.io/hostname"
+_IMAGE: Final = "cheyang/gpu-player:v2"
+# A driver of which the device plugin has it limit memory; the simulated runtime has NVIDIA's hook, a node of kind has not.
+LIMITED_NODE: Final = NodeSpec(
+    "node4", "t4x1", "620", plugin_options={"memory-limit": "driver", "cgroup-root": "{cgroup_root}"}
+)
 
 
 class DemoError(Exception):
@@ -31,15 +36,22 @@ class DemoError(Exception):
 
 
 class Demo:
-    """Runs on any cluster of the seam; ``say`` prints."""
+    """Runs on any cluster of the seam; ``say`` prints, ``limits`` is whether ``LIMITED_NODE`` is there."""
 
     def __init__(
-        self, cluster: Cluster, target: Target, environment: dict[str, str], say: Callable[[str], None]
+        self,
+        cluster: Cluster,
+        target: Target,
+        environment: dict[str, str],
+        say: Callable[[str], None],
+        *,
+        limits: bool = False,
     ) -> None:
         self._cluster = cluster
         self._target = target
         self._environment = environment
         self._say = say
+        self._limits = limits
         self._started = time.monotonic()
 
     @property
@@ -53,6 +65,8 @@ class Demo:
         await self._refuse_by_card()
         await self._show_variables()
         await self._show_cards()
+        if self._limits:
+            await self._limit_memory()
 
     def step(self, text: str) -> None:
         """One line of progress."""
@@ -126,6 +140,28 @@ class Demo:
             f"   three processes hold {PLAYER_MIB} MiB each; each booked 1 GiB: sharing by booking is not isolation"
         )
 
+    async def _limit_memory(self) -> None:
+        node, booked = LIMITED_NODE.name, 2 * 1024
+        for name, holds in (("modest", booked), ("greedy", booked + 1)):
+            pod = player(name, 2, {HOSTNAME: node}, holds_mib=holds)
+            pod["spec"]["restartPolicy"] = "Never"
+            await self._api.create(pod)
+        await eventually(
+            lambda: self._phases(["modest", "greedy"]),
+            lambda phases: phases == ["Running", "Failed"],
+            "modest runs and greedy ends",
+        )
+        log = str(await self._api.text(PODS.path("default", "greedy", "log")))
+        expect(f"NVIDIA_GPU_MEMORY_LIMIT={booked}\n" in log, "greedy was given its share as its limit")
+        expect("out of memory" in log, f"greedy is out of memory (its log: {log})")
+        (card,) = self._cluster.cards(node)
+        held, free = [one["mib"] for one in card["processes"]], card["memory"]["total_mib"] - card["memory"]["used_mib"]
+        expect(held == [booked], f"modest alone holds memory, its whole share (held: {held})")
+        self.step(
+            f"6. node4's driver limits two pods of 2 GiB on its T4: greedy is refused {booked + 1} MiB though {free} are free; "
+            f"modest holds {booked} and runs on"
+        )
+
     async def _apply(self, manifest: str, node: str) -> None:
         """Create the objects of a sample, which names no node, with their pods on this one."""
         for document in on_node(manifest, node):
@@ -168,6 +204,15 @@ def on_node(manifest: str, node: str) -> Iterator[Object]:
         spec = document["spec"]
         (spec["template"]["spec"] if "template" in spec else spec)["nodeSelector"] = {HOSTNAME: node}
         yield document
+
+
+def player(name: str, units: int, where: dict[str, str], *, holds_mib: int) -> Object:
+    """A pod with one container that holds this much of its card. Pure."""
+    variables = [{"name": "SIMULATED_HOLDS_MIB", "value": str(holds_mib)}]
+    limits = {"limits": {"aliyun.com/gpu-mem": str(units)}}
+    container = {"name": "main", "image": _IMAGE, "env": variables, "resources": limits}
+    spec = {"nodeSelector": where, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
 def expect(condition: bool, what: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from clusters.api.api_client import MERGE_PATCH, ApiError
 from clusters.api.resources import NODES, PODS
-from clusters.demo import HOSTNAME, PLAYER_MIB, on_node
+from clusters.demo import HOSTNAME, PLAYER_MIB, on_node, player
 from clusters.provider import Cluster
 
 LIVING_NODES: Final = Path(__file__).parent / "simulated" / "living.yaml"
@@ -32,7 +32,6 @@ _WELL_AT: Final = 7
 # An error of the card's memory, for which it is not used until it was reset.
 _XID: Final = "48"
 _RECOVERED: Final = "gpushare.aliyun.com/recovered"
-_IMAGE: Final = "cheyang/gpu-player:v2"
 _MIB: Final = 1024
 _LABEL: Final = "app"
 
@@ -63,21 +62,13 @@ def first_pods() -> Iterator[dict[str, Any]]:
     """Pods that stay: node3's cards are filled, one waits for a card of it, and one uses more than it booked. Pure."""
     yield from on_node("fill.yaml", "node3")
     yield from on_node("latecomer.yaml", "node3")
-    yield _pod("greedy", 1, {HOSTNAME: "node1"}, holds_mib=PLAYER_MIB)
+    yield player("greedy", 1, {HOSTNAME: "node1"}, holds_mib=PLAYER_MIB)
 
 
 def visitor(name: str, units: int) -> dict[str, Any]:
     """A pod that keeps to its booking. Pure."""
-    pod = _pod(name, units, {"visitors": "welcome"}, holds_mib=units * _MIB * 3 // 4)
+    pod = player(name, units, {"visitors": "welcome"}, holds_mib=units * _MIB * 3 // 4)
     return pod | {"metadata": {"name": name, "labels": {_LABEL: "visitor"}}}
-
-
-def _pod(name: str, units: int, where: dict[str, str], *, holds_mib: int) -> dict[str, Any]:
-    variables = [{"name": "SIMULATED_HOLDS_MIB", "value": str(holds_mib)}]
-    limits = {"limits": {"aliyun.com/gpu-mem": str(units)}}
-    container = {"name": "main", "image": _IMAGE, "env": variables, "resources": limits}
-    spec = {"nodeSelector": where, "containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
 async def settle(cluster: Cluster) -> None:
