@@ -38,6 +38,8 @@ _NODES_FILE: Final = Path(__file__).parents[2] / "clusters" / "simulated" / "bur
 BURSTS_OF_A_WORLD: Final = 2
 # The chance of each disturbance of a request in a world that is disturbed.
 _DISTURBANCE: Final = 0.05
+# An extender that has not seen the marks of a repair, in a gap of its watch, books a pod on both cards until two audits agree.
+_AUDIT_SECONDS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ async def open_player(provider: str, target: Target, choices: Choices, seed: str
         nodes = [target.spelt(one) for one in made or load_nodes(_NODES_FILE)]
         if world.is_guarded and "guarded" in target.claims:
             target = target.with_extender_options({"guarded": ""})
+        if made and "audit-interval" in target.extender.flags:
+            target = target.with_extender_options({"audit-interval": f"{_AUDIT_SECONDS}s"})
         choices = replace(choices, speed=speed, disturbance=disturbance)
         async with own_cluster(provider, nodes, target, choices) as cluster:
             await _furnish(cluster, world, has_addresses=provider == "embedded")
