@@ -19,7 +19,6 @@ from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.deviceplugin import grpc_server
 from gpushare.deviceplugin.grpc_server import DevicePluginServer, stay_registered
 from gpushare.model.cards import CardFacts, NodeCards
-from tests.servers import until
 
 
 class OneCard:
@@ -38,17 +37,11 @@ class Kubelet(pb_grpc.RegistrationServicer):
         self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
         self.changes = asyncio.Event()
         self.counts = Counter[str]()
-        self.refuse = 0
-        self.new_socket = self.reads_list = self.silent = False
+        self.new_socket = self.reads_list = False
         self.channel: grpc.aio.Channel | None = None
         self._server: grpc.aio.Server | None = None
 
     async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:  # noqa: N802
-        if self.silent:
-            await asyncio.sleep(3600)
-        if self.refuse:
-            self.refuse -= 1
-            await context.abort(grpc.StatusCode.UNKNOWN, "not today")
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}") as channel:
             options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=300)
         assert options == request.options
@@ -76,10 +69,10 @@ class Kubelet(pb_grpc.RegistrationServicer):
         if self.channel is not None:
             await self.channel.close()
 
-    async def restart(self, *, sweep: bool = True) -> None:
-        """Its own socket is made again; every other of the folder goes, unless it does not ``sweep``."""
+    async def restart(self) -> None:
+        """Its own socket is made again; every other of the folder goes."""
         await self.stop()
-        for socket in self.folder.glob("*.sock") if sweep else ():
+        for socket in self.folder.glob("*.sock"):
             socket.unlink(missing_ok=True)
         await self.start()
 
@@ -97,13 +90,12 @@ class Answers:
 
 @contextlib.asynccontextmanager
 async def staying(
-    monkeypatch: pytest.MonkeyPatch, *, refuse: int = 0, kubelet_runs: bool = True, unwatched: float = 3600
+    monkeypatch: pytest.MonkeyPatch, *, kubelet_runs: bool = True, unwatched: float = 3600
 ) -> AsyncIterator[Kubelet]:
     """A plugin that stays registered beside a kubelet."""
     monkeypatch.setattr(grpc_server, "UNWATCHED_SECONDS", unwatched)
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         kubelet = Kubelet(Path(name))
-        kubelet.refuse = refuse
         if kubelet_runs:
             await kubelet.start()
         server = DevicePluginServer(Answers(kubelet), OneCard())  # type: ignore[arg-type]
@@ -134,36 +126,6 @@ async def test_another_kubelet_is_reported_before_the_registration(monkeypatch: 
         assert kubelet.changes.is_set()
 
 
-async def test_returning_kubelet_is_registered_at_without_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one that ended left its socket, attempts are the rarer the longer it is away; another socket ends the wait."""
-    monkeypatch.setattr(grpc_server, "FIRST_PAUSE_SECONDS", 3600)
-    async with staying(monkeypatch, refuse=1) as kubelet:
-        await until(lambda: kubelet.refuse == 0)
-        await kubelet.restart()
-        await next_registration(kubelet)
-
-
-async def test_kubelet_that_keeps_our_socket_is_registered_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plugin registers again at a kubelet that kept the plugin's socket: its own is new, or nothing reads the list."""
-    async with staying(monkeypatch, unwatched=5) as kubelet:
-        await next_registration(kubelet)
-        await kubelet.restart(sweep=False)
-        await next_registration(kubelet)
-
-
-async def test_kubelet_that_starts_meanwhile_gets_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If it reads the list it took the registration. A second one could cost both."""
-    async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
-        kubelet.new_socket = kubelet.reads_list = True
-        await kubelet.start()
-        await next_registration(kubelet)
-        await until(kubelet.changes.is_set)
-        # A second one would come by now.
-        await asyncio.sleep(0.5)
-
-        assert kubelet.registered.empty()
-
-
 async def test_kubelet_that_starts_after_the_answer_gets_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kubelet of before took the registration and ended, so the new one reads no list."""
     async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
@@ -184,37 +146,6 @@ async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.Monk
         await asyncio.sleep(0.4)
         assert kubelet.registered.empty()
         kubelet.stream.cancel()
-        await next_registration(kubelet)
-
-
-async def test_a_kubelet_that_was_too_slow_gets_time_to_part(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The plugin waits before it registers again at a slow kubelet, which may have taken the registration after all."""
-    monkeypatch.setattr(grpc_server, "REGISTER_SECONDS", 0.1)
-    monkeypatch.setattr(grpc_server, "PARTING_SECONDS", 3600)
-    async with staying(monkeypatch, kubelet_runs=False) as kubelet:
-        kubelet.silent = True
-        await kubelet.start()
-        await until(lambda: "code=DEADLINE_EXCEEDED" in caplog.text)
-        kubelet.silent = False
-        await asyncio.sleep(0.3)
-        assert kubelet.registered.empty()
-        monkeypatch.setattr(grpc_server, "REGISTER_SECONDS", 60)
-        await kubelet.restart()
-        await next_registration(kubelet)
-
-
-async def test_another_kubelet_is_tried_soon_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The pauses have grown while its predecessor refused; its own begin with the shortest."""
-    async with staying(monkeypatch, refuse=1000) as kubelet:
-        await until(lambda: "retry_seconds=0.16" in caplog.text)
-        caplog.clear()
-        await kubelet.restart()
-        await until(lambda: "retry_seconds=0.02" in caplog.text)
-        kubelet.refuse = 0
         await next_registration(kubelet)
 
 

@@ -14,7 +14,6 @@ import grpc
 import grpc.aio
 import pytest
 
-from gpushare.deviceplugin import kubelet_records
 from gpushare.deviceplugin.core.holdings import Entry
 from gpushare.deviceplugin.kubelet_records import CHECKPOINT, KubeletRecords
 from gpushare.deviceplugin.proto import deviceplugin_pb2
@@ -72,24 +71,6 @@ async def test_golden_bytes_of_an_answer_are_understood(folder: Path) -> None:
     assert entries == (Entry("c", frozenset({"1-_-"}), namespace="n", pod="p"),)
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNIMPLEMENTED])
-async def test_a_kubelet_that_refuses_names_no_pod(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, code: grpc.StatusCode
-) -> None:
-    """The plugin asks again in time for PreStartContainer, which has 30 s, and once if there is no such call."""
-    monkeypatch.setattr(kubelet_records, "BUDGET_SECONDS", 0.3)
-    calls: list[bytes] = []
-
-    async def refuse(request: bytes, context: Any) -> bytes:
-        calls.append(request)
-        await context.abort(code, "rejected")
-        raise AssertionError("abort raises")
-
-    async with serving(folder, refuse) as book:
-        assert await book.entries() == ()
-    assert (len(calls) == 1) is (code is grpc.StatusCode.UNIMPLEMENTED)
-
-
 @pytest.mark.parametrize(
     "device_ids", [{"-1": ["1"], "0": ["2"], "1": None}, ["1", "2"]], ids=["by NUMA node", "before 1.20"]
 )
@@ -107,14 +88,6 @@ async def test_the_checkpoint_names_the_container(folder: Path, device_ids: obje
             Entry("c", frozenset({"1", "2"}), uid="uid-a", variables={"A": "1"}),
             Entry("init", frozenset({"1"}), uid="uid-a"),
         )
-
-
-@pytest.mark.parametrize("response", ["", "%%%", base64.b64encode(b"\xff\xff\xff").decode()])
-async def test_an_answer_that_cannot_be_read_is_none(folder: Path, response: str) -> None:
-    """The ids are still there."""
-    write_checkpoint(folder, line("c", ["1"], AllocResp=response))
-
-    assert KubeletRecords(folder / "none.sock", folder).checkpoint() == (Entry("c", frozenset({"1"}), uid="u"),)
 
 
 def counted(*resources: str, given: str = "other.com/thing") -> str:
@@ -158,14 +131,3 @@ def test_a_checkpoint_that_may_not_be_read_is_no_answer(folder: Path) -> None:
 
     with pytest.raises(OSError, match=CHECKPOINT):
         KubeletRecords(folder / "none.sock", folder).owns(MEMORY)
-
-
-async def test_a_checkpoint_that_changed_is_read_again(folder: Path) -> None:
-    """Whether it was replaced or written over."""
-    book = KubeletRecords(folder / "none.sock", folder)
-    seen = []
-    for uid in ("u", "v"):
-        write_checkpoint(folder, line("c", ["1"], uid * 2))
-        seen.append([entry.uid for entry in book.checkpoint() or ()])
-
-    assert seen == [["uu"], ["vv"]]

@@ -17,7 +17,7 @@ from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.model.node import Booking, devices_of_cards, lay_out
-from tests.servers import StubApi, http_pool, serve, status
+from tests.servers import StubApi, http_pool, serve
 
 CARDS = NodeCards(1, "ids", "GiB", "boot", (CardFacts(0, "GPU-0", "Tesla T4", 15079, 14),))
 MESSAGE = "Pod was rejected: Allocate failed due to cannot allocate unregistered device aliyun.com/gpu-mem"
@@ -88,23 +88,6 @@ async def rig(*pods: dict[str, Any], delete: bool = True) -> AsyncIterator[Rig]:
         yield it
 
 
-async def test_a_pod_without_room_is_told_to_leave_the_node() -> None:
-    """Created again with the same nodeName it would fail again; once a card has room, that is reported, and each once."""
-    async with rig(failed("bare", ""), failed("owned")) as node:
-        for node.there in ([Booking("full", "team", "full", 13, ((0, 13),))], []):
-            for _ in range(2):
-                await node.sweeper.look()
-            if node.there:
-                assert (node.names(), node.counted("reported")) == (["bare", "owned"], 0)
-        full, room = [event["message"] for event in node.api.events if event["involvedObject"]["name"] == "bare"]
-
-        assert full.startswith("no card of its node has room for it now (Insufficient GPU Memory in one device)")
-        assert "delete it and create it again without nodeName" in full
-        assert room.startswith("a card of its node has room for it now, and no kubelet tries a pod again")
-        assert "delete it and create it again. The reason" in room
-        assert (node.names(), node.counted("reported")) == (["bare"], 2)
-
-
 async def test_nothing_is_deleted_without_the_flag_which_is_named() -> None:
     """Reported once, however often it is looked at; a pod that is held for good is reported with its own reason."""
     held = failed("held") | {"status": {"phase": "Pending"}}
@@ -155,18 +138,3 @@ async def test_a_node_that_always_refuses_does_not_loop() -> None:
         node.catch_up()
         await node.sweeper.look()
         assert node.names() == []
-
-
-async def test_a_deletion_that_is_refused_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """A refused deletion is logged once, with the file that grants the right if a role lacks it."""
-    lacks = 'pods "owned" is forbidden: User "system:serviceaccount:a:b" cannot delete resource "pods"'
-    async with rig(failed("owned")) as node:
-        for message in (lacks, 'pods "owned" is forbidden: the webhook of a policy says no'):
-            no = status(403, message)
-            node.api.fault = lambda method, path, no=no: no if method == "DELETE" else None
-            await node.sweeper.look()
-            await node.sweeper.look()
-
-        assert node.names() == ["owned"]
-        said = [text for text in caplog.messages if "cannot delete stuck pods" in text]
-        assert ["delete-unadmitted-rbac.yaml" in text for text in said] == [True, False]

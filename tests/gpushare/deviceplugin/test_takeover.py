@@ -58,19 +58,6 @@ def ended(api: StubApi) -> dict[str, str]:
     return {one["metadata"]["name"]: text for one in api.pods if (text := one["metadata"]["annotations"].get(ENDED))}
 
 
-async def test_another_boot_ends_the_pods_that_linger() -> None:
-    """The boot is written on them, with an event each; pods that may still run keep their cards."""
-    pods = [pod("shut"), pod("done", "Succeeded"), pod("runs", "Running"), pod("gone", "Failed", "terminated")]
-    api = StubApi([node("A", "B")], pods)
-
-    assert await start(api) == ["runs"]
-    assert ended(api) == {"shut": "B", "done": "B"}
-    assert [(one["reason"], one["involvedObject"]["name"]) for one in api.events] == [
-        (wire.EVENT_ENDED_BY_BOOT, "done"),
-        (wire.EVENT_ENDED_BY_BOOT, "shut"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("before", "now", "marked"),
     [("B", "B", {}), ("", "B", {}), (None, "B", {}), ("A", "", {"shut": "kernel"})],

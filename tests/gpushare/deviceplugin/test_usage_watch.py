@@ -15,7 +15,6 @@ from prometheus_client.registry import CollectorRegistry
 
 from gpushare.cli.plugin_flags import Tolerance, UsageFlags
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.core.usage import ProcessUse
 from gpushare.deviceplugin.metrics_exposition import PluginExposition
 from gpushare.deviceplugin.usage_watch import OveruserEvictor, ProcessOwners, UsageWatch
 from gpushare.kube.client import ApiClient
@@ -24,7 +23,7 @@ from gpushare.manifests import ObjectMeta, OwnerReference
 from gpushare.model.cards import CardFacts, NodeCards
 from gpushare.nvml.api import NvmlError, Process
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
-from tests.servers import StubApi, http_pool, serve, status
+from tests.servers import StubApi, http_pool, serve
 
 ID = "0123456789abcdef" * 4
 UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
@@ -156,24 +155,6 @@ async def test_a_process_on_a_card_not_booked_is_reported(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("group", "owner"),
-    [
-        (f"/kubepods/pod{OUTER}/{ID}/kubelet/kubepods/pod{UID}/{ID}", UID),
-        (f"/kubepods/pod{OUTER}/{ID}", None),
-        ("/system.slice/x.service", None),
-        (None, None),
-    ],
-    ids=["a node in a pod of another cluster", "another cluster", "the host", "it has just ended"],
-)
-def test_a_process_is_that_of_this_clusters_pod(tmp_path: Path, group: str | None, owner: str | None) -> None:
-    """A process is put on a pod of this cluster, or on none."""
-    if group is not None:
-        process(tmp_path, 7, group)
-
-    assert ProcessOwners(tmp_path).uses(0, [Process(7, 1)], {UID}) == [ProcessUse(0, owner, 1)]
-
-
-@pytest.mark.parametrize(
     ("groups", "own", "looks"),
     [
         ({}, None, [([7, 8], True), ([7], True)]),
@@ -205,34 +186,6 @@ PATH = "/api/v1/namespaces/team/pods/player/eviction"
 def tried(node: Rig) -> int:
     """How often an eviction was asked for."""
     return sum(call["path"] == PATH for call in node.api.calls)
-
-
-@pytest.mark.parametrize(
-    ("refusal", "why"),
-    [
-        (status(429, "it would violate the pod's disruption budget."), "a PodDisruptionBudget allows no eviction now"),
-        (status(403, 'User "x" cannot create resource "pods/eviction"'), "apply components/evict-overusers"),
-        (status(429, "too many requests"), "too many requests"),
-        (status(500, "more than one budget"), "more than one budget"),
-    ],
-)
-async def test_refused_eviction_is_reported_once_and_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, refusal: Any, why: str
-) -> None:
-    """At most once in a minute, until it is allowed."""
-    async with rig(tmp_path, evicts=True) as node:
-        node.api.fault = lambda method, path: refusal if path == PATH else None
-        node.run(7, 1253)
-        await node.looks(*range(0, 181, 15))
-        assert tried(node) == 3
-        (text,) = [event["message"] for event in node.api.events if event["reason"] == "GPUShareOveruserStays"]
-        assert why in text
-        assert caplog.text.count("not evicted pod=team/player") == 1
-        assert node.value("gpushare_overuse_evictions_total", outcome="refused") == 3
-
-        node.api.fault = lambda method, path: None
-        await node.looks(240)
-        assert node.value("gpushare_overuse_evictions_total", outcome="evicted") == 1
 
 
 async def test_pod_that_is_another_by_now_is_left_alone(tmp_path: Path) -> None:

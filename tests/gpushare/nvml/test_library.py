@@ -17,11 +17,9 @@ from fake_nvml.state import State
 from gpushare.errors import GpushareError
 from gpushare.nvml import library
 from gpushare.nvml.api import (
-    LimitSupport,
     NoDriverError,
     NvmlError,
     Process,
-    Survey,
 )
 
 Simulate = Callable[..., State]
@@ -68,33 +66,6 @@ def test_process_in_several_lists_counts_once(simulate: Simulate, driver: str) -
     assert library.processes(state.cards()[1].uuid) == ()
 
 
-def test_the_oldest_list_is_for_the_oldest_drivers(simulate: Simulate) -> None:
-    """The oldest list is asked for only with the oldest drivers: on a card in MIG mode it is not whole."""
-    state = simulate("t4x1", driver="470.57.02")
-
-    library.initialise(None)
-    library.processes(state.cards()[0].uuid)
-
-    asked = pynvml._nvmlGetFunctionPointer_cache
-    assert "nvmlDeviceGetComputeRunningProcesses_v2" in asked
-    assert "nvmlDeviceGetComputeRunningProcesses" not in asked
-
-
-@pytest.mark.parametrize(
-    ("box", "driver", "nodes"),
-    [("a100x8", None, [0, 0, 0, 0, 1, 1, 1, 1]), ("t4x1", "418.87.00", [None])],
-    ids=["a driver that knows", "an old driver"],
-)
-def test_the_numa_node_is_nvmls(
-    simulate: Callable[..., State], box: str, driver: str | None, nodes: list[int | None]
-) -> None:
-    """A driver that knows the node is believed; a card of an old driver, which does not, is shared all the same."""
-    simulate(box, **({} if driver is None else {"driver": driver}))
-
-    library.initialise(None)
-    assert [card.numa for card in library.survey().cards] == nodes
-
-
 @pytest.mark.usefixtures("clean_pynvml")
 @pytest.mark.parametrize(
     ("path", "says"),
@@ -113,18 +84,6 @@ def test_a_path_that_is_no_nvml_says_which_flag(path: str, says: str) -> None:
 
 
 @pytest.mark.usefixtures("clean_pynvml")
-def test_a_named_library_is_the_one_that_is_asked(simulate: Simulate, tmp_path: Path) -> None:
-    """A named library is asked even if another one was asked before, whose functions must not answer for it."""
-    simulate("t4x2")
-    library.initialise(None)
-    assert len(library.survey().cards) == 2
-
-    library.initialise(str(compile_nvml(tmp_path, init=0)))
-
-    assert library.survey() == Survey((), ())
-
-
-@pytest.mark.usefixtures("clean_pynvml")
 @pytest.mark.parametrize(
     ("code", "kind", "says"),
     [
@@ -140,18 +99,6 @@ def test_an_init_that_fails_says_what_to_do(tmp_path: Path, code: int, kind: typ
         library.initialise(str(compile_nvml(tmp_path, init=code)))
 
     assert caught.value.code == code
-
-
-def test_a_garbled_name_is_replaced(simulate: Simulate) -> None:
-    """A card whose driver answers bytes that are no UTF-8 is shared under a name with replacement characters."""
-    state = simulate("t4x2", driver="550.54")
-    with state.mapped.writing() as content:
-        content.cards[1].name = b"\xf8\xb3\x91\x02\x7f"
-
-    library.initialise(None)
-    survey = library.survey()
-
-    assert [card.model for card in survey.cards] == ["Tesla T4", "\ufffd\ufffd\ufffd\x02\x7f"]
 
 
 @pytest.mark.parametrize(
@@ -202,65 +149,3 @@ def test_whatever_pynvml_raises_costs_its_own_card_alone(
 
 def _address(handle: Any) -> int:
     return int(ctypes.cast(handle, ctypes.c_void_p).value or 0)
-
-
-def test_an_error_whose_text_cannot_be_read_is_reported(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error without a text that can be read is reported by its code, because pynvml asks the library for each text."""
-    state = simulate("t4x2", driver="550.54")
-    state.set_value(state.cards()[1].uuid, "state", "lost")
-    library.initialise(None)
-    monkeypatch.setattr(pynvml.NVMLError, "__str__", lambda self: b"\xf8".decode())
-
-    (unreadable,) = library.survey().unreadable
-
-    assert unreadable.reason == "cannot describe card 1: NVML says: an error whose text cannot be read (code 15)"
-
-
-@pytest.mark.parametrize("total", [0, 2**64 - 1])
-def test_a_card_without_a_known_memory_is_unreadable(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, total: int
-) -> None:
-    """Cards with unified memory report none, and the reason names the card and its UUID."""
-    state = simulate("t4x1", driver="550.54")
-    asked = pynvml.nvmlDeviceGetMemoryInfo
-
-    def odd(handle: Any) -> Any:
-        memory = asked(handle)
-        memory.total = total
-        return memory
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetMemoryInfo", odd)
-    library.initialise(None)
-    (unreadable,) = library.survey().unreadable
-
-    uuid = state.cards()[0].uuid
-    assert (unreadable.uuid, uuid in unreadable.reason) == (uuid, True)
-    assert "does not report how much memory it has" in unreadable.reason
-
-
-@pytest.mark.parametrize("count", [-1, 2**31])
-def test_an_absurd_count_of_cards_is_an_error(simulate: Simulate, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """An absurd count of cards is an error, and costs no walk over cards that cannot exist."""
-    simulate("t4x1")
-    library.initialise(None)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: count)
-
-    with pytest.raises(NvmlError, match=f"there are {count}"):
-        library.survey()
-
-
-@pytest.mark.parametrize(("driver", "sets_limits"), [("470.57.02", False), ("610.43.02", False), ("615.71.09", True)])
-def test_limits_are_known_from_the_driver_that_has_them(
-    simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver: str, sets_limits: bool
-) -> None:
-    """By the functions of the library, whatever pynvml has; a control group without a limit has none."""
-    state = simulate("t4x2", driver=driver)
-    uuids = [card.uuid for card in state.cards()]
-    library.initialise(None)
-    assert library.limit_support(uuids, tmp_path) == LimitSupport(driver, sets_limits, {})
-    if sets_limits:
-        assert library.memory_limit(uuids[0], tmp_path) is None
-        monkeypatch.delattr(pynvml, "nvmlDeviceGetMemoryLimits_v1")
-        assert library.limit_support(uuids, tmp_path).refusals.keys() == set(uuids)
-    with pytest.raises(NvmlError, match="cannot find card GPU-none"):
-        library.memory_limit("GPU-none", tmp_path)

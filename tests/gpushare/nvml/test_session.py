@@ -12,9 +12,7 @@ import pynvml
 import pytest
 
 from fake_nvml.state import State
-from fake_nvml.sysfs import folder_of
-from gpushare.nvml import session as nvml_session
-from gpushare.nvml.api import Checkup, NoDriverError, NotInitializedError, NvmlError, Reports, Xid
+from gpushare.nvml.api import NoDriverError, NotInitializedError, NvmlError, Reports, Xid
 from gpushare.nvml.session import NvmlSession, NvmlThread
 
 Simulate = Callable[..., State]
@@ -68,43 +66,6 @@ def test_each_report_comes_once_and_of_its_card(simulate: Simulate, session: Nvm
     assert session.poll().xids == (Xid(second, 48),)
 
 
-def test_nvml_shut_during_a_poll_loses_no_event(
-    simulate: Simulate, session: NvmlSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Events from before the first refusal are reported; the next question is refused."""
-    state = simulate("t4x2", driver=KNOWS_ACTIONS)
-    first, _ = uuids(state)
-    session.renew()
-    state.post_xid(first, 48)
-    following = nvml_session.next_event
-
-    def following_and_shut(from_set: object) -> object:
-        event = following(from_set)
-        state.add_fault("nvmlEventSetWait*", code=pynvml.NVML_ERROR_UNINITIALIZED)
-        return event
-
-    monkeypatch.setattr(nvml_session, "next_event", following_and_shut)
-
-    assert session.poll().xids == (Xid(first, 48),)
-    with pytest.raises(NotInitializedError):
-        session.poll()
-
-
-@pytest.mark.parametrize(("driver", "action"), [("535.104.05", None), (KNOWS_ACTIONS, 1)])
-def test_what_the_driver_asks_for_is_read_where_it_says_so(
-    simulate: Simulate, session: NvmlSession, driver: str, action: int | None
-) -> None:
-    """NVML's field 230."""
-    state = simulate("t4x2", driver=driver)
-    first, second = uuids(state)
-    session.renew()
-    state.post_xid(first, 48)
-
-    assert session.check(first) == Checkup(answers=True, action=action)
-    assert session.check(second).action in (None, 0)
-    assert session.check("GPU-unknown") == Checkup(answers=False)
-
-
 def test_a_fault_between_two_sessions_is_noticed(
     simulate: Simulate, session: NvmlSession, during_init: list[Callable[[], object]]
 ) -> None:
@@ -154,20 +115,6 @@ def test_unread_events_survive_a_reopening_of_nvml(simulate: Simulate, session: 
 
     assert [xid.code for xid in session.poll().xids] == [31] * 100 + [79, 48]
     assert session.poll() == Reports()
-
-
-@pytest.mark.parametrize("how", ["lose", "remove_card"])
-def test_a_card_that_goes_between_two_sessions_is_only_missing(
-    simulate: Simulate, session: NvmlSession, during_init: list[Callable[[], object]], how: str
-) -> None:
-    """A card that goes between two sessions is missing in the new one, and is not among the cards with missed reports."""
-    state = simulate("t4x2", driver=KNOWS_ACTIONS)
-    first, second = uuids(state)
-    session.renew()
-    during_init.append(lambda: getattr(state, how)(first))
-    survey = session.renew()
-
-    assert ([card.uuid for card in survey.cards], survey.missed) == ([second], frozenset())
 
 
 @pytest.fixture
@@ -239,20 +186,6 @@ def test_a_count_that_may_not_be_whole_is_made_again(
     assert len(opened) == 2
 
 
-def test_a_card_that_is_put_back_is_seen_in_the_kernel(simulate: Simulate, clean_pynvml: None) -> None:
-    """Though the count and all names are as before: to the old session it is lost."""
-    state = simulate("t4x2")
-    first, _ = uuids(state)
-    session = NvmlSession(None, sysfs=folder_of(state.path))
-    session.count()
-    state.remove_card(first)
-    state.add_card("t4", uuid=first)
-
-    assert session.poll().is_outdated
-    assert session.count().unreadable == ()
-    session.close()
-
-
 def test_without_the_kernels_list_each_count_reopens_nvml(
     simulate: Simulate, tmp_path: Path, opened: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -272,20 +205,6 @@ def test_without_the_kernels_list_each_count_reopens_nvml(
     ]
 
 
-def test_a_session_without_event_sets_reports_nothing(simulate: Simulate) -> None:
-    """--health-check=false: the cards are still counted."""
-    state = simulate("t4x2")
-    first, _ = uuids(state)
-    deaf = NvmlSession(None, listen=False)
-    try:
-        assert len(deaf.renew().cards) == 2
-        state.post_xid(first, 48)
-        assert deaf.poll() == Reports()
-        assert deaf.check(first).answers
-    finally:
-        deaf.close()
-
-
 def test_a_storm_of_events_of_one_card_keeps_no_other_waiting(simulate: Simulate, session: NvmlSession) -> None:
     """One poll reads events of each card."""
     state = simulate("t4x2")
@@ -298,18 +217,6 @@ def test_a_storm_of_events_of_one_card_keeps_no_other_waiting(simulate: Simulate
 
     assert len(heard.xids) < 201
     assert heard.xids[-1] == Xid(second, 48)
-
-
-def test_many_sessions_leave_nothing_behind(simulate: Simulate, session: NvmlSession) -> None:
-    """NVML counts its users; one that is forgotten would freeze the list of cards."""
-    simulate("t4x2")
-    for _ in range(50):
-        session.renew()
-    session.close()
-    session.close()
-
-    with pytest.raises(pynvml.NVMLError_Uninitialized):
-        pynvml.nvmlDeviceGetCount()
 
 
 def test_an_unknown_error_of_the_count_closes_the_session(simulate: Simulate, session: NvmlSession) -> None:
@@ -333,16 +240,6 @@ def thread() -> Iterator[NvmlThread]:
     assert started.join(30)
 
 
-async def test_questions_are_asked_one_at_a_time_in_their_order(thread: NvmlThread) -> None:
-    """In one thread, which is not the loop's."""
-    seen: list[tuple[int, str]] = []
-    await asyncio.gather(
-        *(thread.run(lambda n=n: seen.append((n, threading.current_thread().name))) for n in range(20))
-    )
-
-    assert seen == [(n, "nvml") for n in range(20)]
-
-
 def test_a_loop_that_is_gone_gets_no_answer(thread: NvmlThread) -> None:
     """The program ended while the driver was thinking."""
     release = threading.Event()
@@ -356,12 +253,3 @@ def test_a_loop_that_is_gone_gets_no_answer(thread: NvmlThread) -> None:
     release.set()
 
     assert asyncio.run(thread.run(lambda: "on")) == "on"
-
-
-def test_the_last_question_is_done_before_the_end() -> None:
-    """NVML is let go in the thread that used it."""
-    done: list[str] = []
-    thread = NvmlThread()
-    thread.close(lambda: done.append(threading.current_thread().name))
-
-    assert (thread.join(30), done) == (True, ["nvml"])

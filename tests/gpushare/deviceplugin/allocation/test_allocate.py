@@ -20,19 +20,10 @@ from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError, UnreachableError
-from tests.gpushare.deviceplugin.admitting_node import MEMORY, UUIDS, AdmittingNode, Line, gpu_pod, stage
+from tests.gpushare.deviceplugin.admitting_node import MEMORY, AdmittingNode, Line, gpu_pod, stage
 from tests.servers import until
 
 FOREIGN = {"ALIYUN_COM_GPU_MEM_EXTENDER": ""}
-
-
-async def test_pod_that_all_others_are_taken_for_holds_up_none() -> None:
-    """The first of six equal pods is admitted last: it gives its card away five times within a minute."""
-    async with stage([gpu_pod(name, 8, card=card) for card, name in enumerate("abcdef")], (8,) * 6) as node:
-        await node.run(*"fedcba")
-
-        assert {node.card(name) for name in "abcdef"} == set("012345")
-        assert all(node.has(name) == {int(node.card(name))} for name in "abcdef")
 
 
 async def test_pod_that_goes_to_another_card_is_booked_there_first() -> None:
@@ -64,25 +55,6 @@ async def test_stale_repair_mark_takes_no_room_from_a_hand_bound_pod() -> None:
         await node.admit("by-hand")
 
         assert node.has("by-hand") == {1}
-
-
-async def test_pod_that_changed_before_its_mark_is_booked_once_seen() -> None:
-    """A label that an author wrote is no reason to refuse it, nor to leave it unbooked."""
-    pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
-    writes = iter(range(1))
-
-    def somebody_writes(method: str, path: str) -> None:
-        if method == "PATCH" and next(writes, None) is not None:
-            pods[1]["metadata"]["resourceVersion"] = str(10**12)
-
-    async with stage(pods, settled_seconds=15) as node:
-        await node.admit("past")
-        node.api.fault = somebody_writes
-        await node.allocator.prefer(node.free(), [], 9)
-        await node.allocator.view.refresh()
-        await node.allocator.reconcile()
-
-        assert (node.card("a"), next(writes, None)) == ("0+2", None)
 
 
 @pytest.mark.parametrize("status", [403, 404, 409, 503])
@@ -239,43 +211,6 @@ async def _start_all(node: AdmittingNode) -> None:
             await node.start(pod["metadata"]["name"])
 
 
-async def test_containers_of_an_unmovable_pod_stay_together() -> None:
-    """The first is on another card than written; the second follows it, so that a repair by hand can let both start."""
-    pods = [gpu_pod("a", 3, 2, card=0), gpu_pod("b", 3, 2, card=1)]
-    async with stage(pods, repairs=False) as node:
-        await node.admit("b")
-        assert node.has("b") == {0}
-        node.pod("b")["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
-        node.pod("b")["metadata"]["resourceVersion"] = str(10**12)
-        await node.start("b")
-
-
-async def test_ids_of_another_plugin_count_on_the_annotated_card() -> None:
-    """Taking a node over from the Go plugin: its containers go on, and the card takes only what they leave."""
-    pods = [gpu_pod("old", 8, card=0), gpu_pod("new", 7, card=0, annotations=FOREIGN)]
-    async with stage(pods) as node:
-        ids = [f"{UUIDS[0]}-_-{number}" for number in range(8)]
-        node.lines.append(Line("uid-old", "c0", ids, {}))
-        node.write_book()
-        await node.allocator.verify(ids)
-        with pytest.raises(NoCandidateError, match="card 0 has 6 units left for the 7 of the pod"):
-            await node.admit("new")
-
-
-async def test_what_a_kubelet_did_not_write_down_it_asks_for_again() -> None:
-    """A pod waits on if its kubelet died before it wrote the answer down, and the pod beside it is not mistaken for it."""
-    pods = [gpu_pod("a", 2, card=0), gpu_pod("b", 2, card=1)]
-    async with stage(pods) as node:
-        ids = await node.allocator.prefer(node.free(), [], 2)
-        await node.allocator.allocate(ids)
-        node.write_book()
-        node.allocator.begin_registration()
-        for name in "ab":
-            await node.admit(name)
-
-        assert (node.has("a"), node.has("b")) == ({0}, {1})
-
-
 async def test_a_pod_on_an_unhealthy_card_starts_on_another_one() -> None:
     """A pod that was bound before its card became unhealthy starts on another card: no kubelet offers ids of an unhealthy card."""
     pods = [gpu_pod("a", 8, card=0)]
@@ -305,17 +240,6 @@ async def test_a_guess_that_the_book_reconciles_never_comes_back(slots: int) -> 
         await node.run("c")
 
         assert (node.card("a"), node.card("c"), node.has("c")) == ("1", "0", {0})
-
-
-@pytest.mark.parametrize("slots", [0, 4])
-async def test_a_copied_note_lets_no_pod_onto_a_full_card(slots: int) -> None:
-    """A running pod's manifest was copied with ``nodeName`` and all annotations: it was not let in before."""
-    pods = [gpu_pod("a", 10, card=0)]
-    async with stage(pods, sizes=(14,), slots=slots) as node:
-        await node.run("a")
-        pods.append(gpu_pod("copy", 10, card=0, annotations={"ALIYUN_COM_GPU_MEM_ASSIGNED": "true"}))
-        with pytest.raises(NoCandidateError, match="card 0"):
-            await node.admit("copy")
 
 
 def _refusing(name: str, code: int) -> Any:
@@ -381,27 +305,6 @@ async def test_a_list_that_is_refused_for_a_while_refuses_no_pod(monkeypatch: py
             await node.allocator.prefer(node.free(), [], 3)
 
 
-@pytest.mark.parametrize("slots", [0, 4])
-async def test_each_container_is_limited_to_its_own_share(slots: int) -> None:
-    """Init containers and sidecars too; a container that must be limited and cannot be gets no card."""
-    asked: list[Any] = []
-
-    def limit(cards: Any) -> int | None:
-        asked.append(cards)
-        if cards == ((1, 2),):
-            raise NoCandidateError("not limited")
-        return sum(units for _, units in cards) * 1000 if cards != ((1, 3),) else None
-
-    pods = [gpu_pod("a", 4, 1, init=2, sidecar=1), gpu_pod("b", 3, card=1), gpu_pod("c", 2, card=1)]
-    async with stage(pods, slots=slots, limit=limit) as node:
-        told = [one.get("NVIDIA_GPU_MEMORY_LIMIT") for name in "ab" for one in await node.admit(name)]
-        with pytest.raises(NoCandidateError, match="not limited"):
-            await node.admit("c")
-
-    assert told == ["2000", "1000", "4000", "1000", None]
-    assert [dict(cards) for cards in asked] == [{0: 2}, {0: 1}, {0: 4}, {0: 1}, {1: 3}, {1: 2}]
-
-
 @pytest.mark.parametrize("several", [{}, {"scheduler.framework.gpushare.allocation": '{"0":{"0":2,"1":1}}'}])
 async def test_a_container_that_starts_again_waits_for_nothing(several: dict[str, str]) -> None:
     """A container of a pod, on one card or on several, needs neither an absent API server nor the end of an admission."""
@@ -430,19 +333,6 @@ async def test_question_without_allocate_holds_up_no_start_for_long(is_another: 
         else:
             node.now = 2.1
         await node.start("a")
-
-
-async def test_pod_given_up_by_the_kubelet_waits_like_the_others() -> None:
-    """Another plugin refused it after we had answered: our answer is in no book, and the next call is another pod's."""
-    pods = [gpu_pod("a", 3, card=0), gpu_pod("failed", 3, card=1)]
-    async with stage(pods) as node:
-        # Asked for "failed"; we took it for "a", and the kubelet never wrote it down.
-        await node.allocator.allocate(await node.allocator.prefer(node.free(), [], 3))
-        node.api.pods.remove(pods[1])
-        told = await node.admit("a")
-        await node.start("a")
-
-        assert (told[0]["ALIYUN_COM_GPU_MEM_IDX"], node.card("a")) == ("0", "0")
 
 
 RECORDED = Path(__file__).parents[3] / "data" / "upstream" / "device_plugin"

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
 from gpushare import wire
-from gpushare.deviceplugin.allocation.verification import HeldError
 from gpushare.errors import NoCandidateError
-from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.admitting_node import UUIDS, AdmittingNode, Line, gpu_pod, stage
 
 
@@ -34,25 +31,6 @@ async def refusal(node: AdmittingNode) -> str:
     assert note.endswith(reason)
     assert node.card("by-hand") == "-"
     return reason
-
-
-@pytest.mark.parametrize(
-    ("wishes", "cards"),
-    [
-        ({}, {2}),
-        ({"card_uuid": UUIDS[1]}, {1}),
-        ({"policy": "spread"}, {0}),
-    ],
-)
-async def test_a_wish_of_a_pod_bound_by_hand_is_granted(wishes: dict[str, Any], cards: set[int]) -> None:
-    """The plugin grants the wish with the card that the extender would choose on this node, and gives an ending pod none."""
-    ending = gpu_pod("ending", 3, card=None)
-    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    async with stage([ending, by_hand(**wishes)]) as node:
-        await node.run("by-hand")
-        await node.allocator.reconcile()
-
-        assert (node.has("by-hand"), node.card("ending")) == (cards, "-")
 
 
 @pytest.mark.parametrize(
@@ -85,17 +63,6 @@ async def test_a_split_of_a_pod_bound_by_hand_is_written_by_container() -> None:
         annotations = node.api.pod("by-hand")["metadata"]["annotations"]
         assert json.loads(annotations[wire.ANNOTATION_ALLOCATION]) == {"0": {"0": 4, "2": 8}}
         assert (node.has("by-hand"), written["DEV"], written["POD"]) == ({0, 2}, "24", "12")
-
-
-async def test_pods_bound_by_hand_of_one_group_share_a_card() -> None:
-    """The second goes to the card of the first, although another has less room."""
-    wish = {wire.WISH_SAME_CARD: "g"}
-    pods = [gpu_pod("a", 3, card=1, annotations=wish), gpu_pod("by-hand", 3, card=None, annotations=wish)]
-    async with stage(pods) as node:
-        await node.admit("a")
-        await node.admit("by-hand")
-
-        assert node.has("by-hand") == {1}
 
 
 def against_the_rule(which: str) -> dict[str, Any]:
@@ -141,20 +108,6 @@ async def test_the_rule_of_slots_has_no_exception(sizes: tuple[int, ...], which:
             assert notes
             assert all(note.endswith(wire.REASON_SLOT_MISSING) for note in notes)
             node.start_plugin()
-
-
-async def test_a_pod_with_anothers_slot_is_held_for_its_own_reason() -> None:
-    """A pod that breaks the rule got the answer that was meant for a pod bound with it: its container does not start."""
-    async with stage([against_the_rule("second"), gpu_pod("good", 3, card=0)], (14,), slots=4) as node:
-        ids = await node.allocator.prefer(node.free(), [], 1)
-        await node.allocator.allocate(ids)
-        node.lines.append(Line("uid-by-hand", "c0", ids, {}))
-        node.write_book()
-        with pytest.raises(HeldError, match=f"names no card: {wire.REASON_SLOT_MISSING}"):
-            await node.allocator.verify(ids)
-        await node.run("good")
-
-        assert (node.has("good"), node.card("by-hand")) == ({0}, "-")
 
 
 @pytest.mark.parametrize(
@@ -204,30 +157,6 @@ async def test_ids_do_not_overrule_a_wish_before_the_start(
         has = kept.allocation
         assert (has.shares if has else None) == (None if is_refused else ((0, 3),))
         assert [event["message"].rpartition(": ")[2] for event in node.api.events] == [reason] * is_refused
-
-
-async def test_pods_that_come_later_keep_no_start_waiting() -> None:
-    """A start judges the pods without a card that are there when it begins, however many come meanwhile."""
-    async with stage([gpu_pod("mine", 2, card=0)], (14, 14, 10)) as node:
-        await node.admit("mine")
-        # The annotation is gone and a new process knows nothing of it, so the start judges the pods without a card.
-        node.pod("mine")["metadata"]["annotations"].clear()
-        node.start_plugin()
-        node.api.pods.append(gpu_pod("large-0", 99, card=None))
-        came = 0
-
-        def another_comes(method: str, path: str) -> None:
-            nonlocal came
-            if method == "POST" and came < 50:
-                came += 1
-                pod = gpu_pod(f"large-{came}", 99, card=None)
-                node.api.pods.append(pod)
-                node.pods.set(msgspec.convert(pod, Pod))
-
-        node.api.fault = another_comes
-        await node.start("mine")
-
-        assert len([event for event in node.api.events if event]) == 1
 
 
 async def test_hand_bound_pods_cause_no_event_within_a_call() -> None:

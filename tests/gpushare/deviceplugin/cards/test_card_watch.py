@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pynvml
@@ -19,11 +16,10 @@ from gpushare.deviceplugin.core.health import SECONDS, ContainerFaultError, XidR
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.manifests import NodeStatus as Status
 from gpushare.model.node import devices_of
-from tests.gpushare.deviceplugin.rig import SURVEY, Rig, holder, new_node, running
+from tests.gpushare.deviceplugin.rig import SURVEY, holder, new_node, running
 from tests.servers import StubApi, until
 
 Simulate = Callable[..., State]
-SlowInit = Callable[[Rig, float], list[float]]
 
 # A driver that knows the recovery action (NVML field 230).
 NEW = "580.65.06"
@@ -38,25 +34,6 @@ def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_status, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr(node_status, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(card_watch, "EVENT_RETRY_SECONDS", 0.01)
-
-
-@pytest.fixture
-def slow_init(monkeypatch: pytest.MonkeyPatch) -> SlowInit:
-    """Has NVML's init take so long by the rig's clock; the times at which it began."""
-
-    def slowed(rig: Rig, seconds: float) -> list[float]:
-        begun: list[float] = []
-        init = pynvml.nvmlInitWithFlags
-
-        def slow(flags: int) -> None:
-            begun.append(rig.clock.now)
-            rig.clock.now += seconds
-            init(flags)
-
-        monkeypatch.setattr(pynvml, "nvmlInitWithFlags", slow)
-        return begun
-
-    return slowed
 
 
 async def test_faults_during_plugin_downtime_are_reported_once(simulate: Simulate) -> None:
@@ -84,43 +61,12 @@ async def test_faults_during_plugin_downtime_are_reported_once(simulate: Simulat
     assert [one for one in told if one[1] == "recovery action"] == [("rig", "recovery action")]
 
 
-async def test_an_event_that_is_always_refused_keeps_no_other(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An admission webhook of one namespace that is away: events elsewhere are written, and that one once it is back."""
-    monkeypatch.setattr(card_watch, "EVENT_ATTEMPTS", 5)
-    api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
-    api.pods[0]["metadata"]["namespace"] = "refused"
-    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
-        no = 500, {"kind": "Status", "message": "failed calling webhook"}
-        api.fault = lambda method, path: no if path.endswith("/namespaces/refused/events") else None
-        for uuid in rig.uuids:
-            rig.state.post_xid(uuid, 48)
-        await until(lambda: len(rig.events("Node")) == 2 and len(rig.events("Pod")) == 1)
-        api.fault = lambda method, path: None
-
-        await until(lambda: len(rig.events("Pod")) == 2)
-
-
-async def test_a_re_created_node_is_named_by_its_new_uid(simulate: Simulate) -> None:
-    """An event with the old one is not shown with it."""
-    async with running(simulate("t4x2", driver=NEW)) as rig:
-        rig.state.post_xid(rig.uuids[0], 48)
-        # A write that is under way would land on the new Node before it is read.
-        await until(lambda: bool(rig.events("Node")) and rig.reasons() == ["Xid 48", ""])
-        rig.api.nodes[0]["metadata"] = {"name": "rig", "uid": "uid-new"}
-        rig.node.wake()
-        await until(lambda: rig.reasons() == ["Xid 48", ""])
-        rig.state.post_xid(rig.uuids[1], 79)
-        await until(lambda: len(rig.events("Node")) == 2)
-
-        assert rig.api.events[-1]["involvedObject"]["uid"] == "uid-new"
-
-
-async def test_a_lost_card_is_asked_again_ever_more_seldom(simulate: Simulate, slow_init: SlowInit) -> None:
+async def test_a_lost_card_is_asked_again_ever_more_seldom(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     """No spinning: NVML is opened again immediately, then after 1, 2, 4, ... seconds, at most at the pace of the counts."""
     async with running(simulate("t4x2", driver=NEW)) as rig:
-        inits = slow_init(rig, 0)
+        inits: list[float] = []
+        init = pynvml.nvmlInitWithFlags
+        monkeypatch.setattr(pynvml, "nvmlInitWithFlags", lambda flags: (inits.append(rig.clock.now), init(flags)))
         rig.state.lose(rig.uuids[0])
         await rig.reached(["lost", ""])
         # The kubelet hears of it before the first count: time stands still until that is done.
@@ -153,33 +99,6 @@ async def test_a_fault_of_the_own_container_ends_the_plugin(simulate: Simulate, 
         assert "only a new container may cure that, so this one ends if it lasts 30 s" in text
 
 
-async def test_a_container_that_is_kept_from_one_card_ends_the_plugin(simulate: Simulate) -> None:
-    """The card answered before in this process, so its device was taken away from the container."""
-    async with running(simulate("t4x2", driver=NEW), ends_with=(ContainerFaultError,)) as rig:
-        rig.state.add_fault("nvmlDeviceGetUUID", code=pynvml.NVML_ERROR_NO_PERMISSION, card=rig.uuids[1])
-        rig.clock.now += SURVEY + 1
-        await rig.reached(["", "lost"])
-        await until(lambda: "GPUShareCardUnreadable" in dict(rig.events("Node")))
-        for _ in range(4):
-            rig.clock.now += SURVEY + 1
-            await asyncio.sleep(0.05)
-        await until(lambda: any(task.done() for task in rig.tasks))
-
-
-async def test_misspelt_node_annotation_is_logged_once(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
-    """An annotation of the Node below our prefix that the plugin does not know is logged with the one that it knows."""
-    async with running(simulate("t4x2", driver=NEW)) as rig:
-        rig.api.nodes[0]["metadata"]["annotations"]["gpushare.aliyun.com/recoverd"] = "1"
-        for _ in range(2):
-            seen = len(rig.api.calls)
-            rig.node.wake()
-            await until(lambda seen=seen: len(rig.api.calls) > seen)
-        await rig.settled()
-
-    line = "no annotation of a node that gpushare knows names=gpushare.aliyun.com/recoverd known=gpushare.aliyun.com/recovered"
-    assert [text for text in caplog.messages if "recoverd" in text] == [line]
-
-
 async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate) -> None:
     """A card that becomes unhealthy later stays unhealthy; the word counts again when it is written again."""
     word = "gpushare.aliyun.com/recovered"
@@ -210,34 +129,6 @@ async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate)
         rig.api.nodes[0]["metadata"]["annotations"][word] = "0"
         rig.node.wake()
         await rig.reached(["", ""])
-
-
-@pytest.mark.promise("DP-020")
-@pytest.mark.parametrize("is_watched", [False, True])
-async def test_node_is_compared_now_and_then_with_or_without_a_watch(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, *, is_watched: bool
-) -> None:
-    """A count that another program changes is corrected; more seldom if a watch reports changes of the Node."""
-    monkeypatch.setattr(node_status, "REASSERT_SECONDS", 3600 if is_watched else 0.01)
-    monkeypatch.setattr(node_status, "WATCHED_SECONDS", 0.01 if is_watched else 3600)
-    async with running(simulate("t4x2", driver=NEW)) as rig:
-        if is_watched:
-            rig.node.set(Node(ObjectMeta(name="rig")))
-        await until(lambda: rig.capacity("count") == "2")
-        # Behind the watch's back, as nothing in the stub reports it. A comparison that was due anyway may correct the first.
-        for other in ("7", "8", "9"):
-            rig.api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-count"] = other
-            await until(lambda: rig.capacity("count") == "2")
-
-
-async def test_nvml_that_says_nothing_is_worth_a_line(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One call that takes too long is logged; how long many take together does not count (``NvmlThread.silent_seconds``)."""
-    monkeypatch.setattr(card_watch, "SILENCE_SECONDS", 0.3)
-    async with running(simulate("t4x2", driver=NEW)) as rig:
-        rig.state.add_fault("nvmlEventSetWait*", seconds=0.9, count=1)
-        await until(lambda: "NVML does not answer act='read the reports of the cards'" in caplog.text)
 
 
 async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) -> None:
@@ -303,59 +194,33 @@ async def test_gone_card_is_not_given_out_while_the_node_is_unwritten(simulate: 
         await until(lambda: rig.capacity("count") == str(1 + comes_back))
 
 
-async def test_a_card_in_mig_mode_is_not_shared_with_an_event(
-    simulate: Simulate, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Log, Node and its pods, once each, and never as unhealthy or taken out; shared again when MIG is off."""
-    api = StubApi(nodes=[new_node()], pods=[holder("on-3", 3), holder("on-4", 4)])
-    async with running(simulate("a100x8", driver=NEW), unit="8192MiB", api=api) as rig:
-        await until(lambda: rig.capacity("count") == "8")
-        with caplog.at_level(logging.WARNING):
-            rig.state.set_value(rig.uuids[3], "mig", "on")
-            for _ in range(3):
-                rig.clock.now += SURVEY + 1
-                await rig.settled()
-            await until(lambda: rig.reasons()[3] == "in MIG mode")
-        (told,) = [text for reason, text in rig.events("Node") if reason == "GPUShareCardNotShared"]
-        assert rig.uuids[3] in told
-        assert caplog.text.count("card trouble event=GPUShareCardNotShared") == 1
-        await until(lambda: bool(rig.events("Pod")))
-        (reason, text) = rig.events("Pod")[0]
-        assert (reason, text.rpartition(": ")[2]) == ("GPUShareCardNotShared", "in MIG mode")
-        (condition,) = api.nodes[0]["status"]["conditions"]
-        assert condition["status"] == "True"
-        assert f"card {rig.uuids[3]} is not shared: in MIG mode" in condition["message"]
-
-        rig.state.set_value(rig.uuids[3], "mig", "off")
-        rig.clock.now += SURVEY + 1
-        await until(lambda: not any(rig.reasons()))
-        await rig.settled()
-        assert {reason for kind in ("Node", "Pod") for reason, _ in rig.events(kind)} == {"GPUShareCardNotShared"}
-        assert len(rig.events("Pod")) == 1
-
-
 @pytest.mark.parametrize(
     ("unit", "visible", "reason", "words"),
     [
         ("12288MiB", "all", "GPUShareCardNotShared", "1080 Ti, 11264 MiB, one unit of 12288MiB, --memory-unit 8192MiB"),
         ("8192MiB", "GPU-of-others", "GPUShareCardNotShared", ""),
+        ("8192MiB", "mig", "GPUShareCardNotShared", "in MIG mode, nvidia-smi -mig 0"),
         ("8192MiB", "all", "GPUShareCardUnhealthy", "taken out"),
     ],
-    ids=["a larger unit", "other cards for the plugin", "taken out"],
+    ids=["a larger unit", "other cards for the plugin", "MIG mode", "taken out"],
 )
 async def test_each_way_out_of_the_list_has_its_own_words(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch, unit: str, visible: str, reason: str, words: str
 ) -> None:
     """A card that left the list while no plugin ran is reported once, as what it is, and the others are shared."""
     state, api = simulate("mixed", driver=NEW), StubApi(nodes=[new_node()])
+    if visible == "mig":
+        state.add_card("a100-sxm4-80gb")
     async with running(state, unit="8192MiB", api=api) as rig:
-        await until(lambda: rig.capacity("count") == "3")
-        small = rig.uuids[2]
-    if unit == "8192MiB":
+        await until(lambda: rig.capacity("count") == str(len(rig.uuids)))
+    *others, small = rig.uuids
+    if visible == "mig":
+        state.set_value(small, "mig", "on")
+    elif unit == "8192MiB":
         state.remove_card(small)
-    monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", visible)
+    monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", "all" if visible == "mig" else visible)
     async with running(state, unit=unit, api=api) as rig:
-        await until(lambda: rig.capacity("count") == "2" and bool(rig.events("Node")))
+        await until(lambda: rig.capacity("count") == str(len(others)) and bool(rig.events("Node")))
         await rig.settled()
 
         ((found, text),) = rig.events("Node")
@@ -380,35 +245,6 @@ async def test_of_two_cards_with_one_uuid_one_is_shared(simulate: Simulate) -> N
         assert "has the UUID of card 0" in dict(rig.events("Node"))["GPUShareCardUnreadable"]
 
 
-async def test_indescribable_card_is_reported_once_with_the_reason(
-    simulate: Simulate, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Log and Node, from the start on, again for another reason; one that could be read before is lost, and reported as that."""
-    state = simulate("t4x2", driver=NEW)
-
-    def refuse(code: int) -> None:
-        state.add_fault("nvmlDeviceGetMemoryInfo", card=state.cards()[1].uuid, code=code)
-
-    refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    async with running(state) as rig:
-
-        async def lines() -> int:
-            for _ in range(3):
-                rig.clock.now += SURVEY + 1
-                await rig.settled()
-            return caplog.text.count("card trouble event=GPUShareCardUnreadable")
-
-        assert await lines() == 1
-        refuse(pynvml.NVML_ERROR_UNKNOWN)
-        assert await lines() == 2
-        state.clear_faults()
-        assert await lines() == 2
-        refuse(pynvml.NVML_ERROR_UNKNOWN)
-        assert await lines() == 2
-        await rig.reached(["", "lost"])
-        assert "card 1 by NVML's count cannot be read" in dict(rig.events("Node"))["GPUShareCardUnreadable"]
-
-
 async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
     simulate: Simulate, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -427,106 +263,26 @@ async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
         assert caplog.text.count("cards not announced") == 1
 
 
-async def test_the_longer_a_count_takes_the_more_seldom_it_is(simulate: Simulate, slow_init: SlowInit) -> None:
-    """No faults are read while NVML is opened again; but a card that is plugged in must be found some time, however slow it is."""
-    async with running(simulate("t4x2", driver=NEW)) as rig:
-        await until(lambda: rig.capacity("count") == "2")
-        inits = slow_init(rig, 0.1)
-        for _ in range(12):
-            rig.clock.now += SURVEY
-            await rig.settled()
-        assert len(inits) == 3
-        assert min(later - sooner for sooner, later in itertools.pairwise(inits)) >= 50
-
-        inits = slow_init(rig, 120)
-        rig.clock.now += 60
-        await until(lambda: bool(inits))
-        await rig.settled()
-        rig.state.add_card("t4")
-        rig.clock.now += 601
-        await until(lambda: rig.capacity("count") == "3")
-
-
 NAME = "unhealthy-gpu-rig"
 PATH = f"/api/v1/namespaces/kube-system/configmaps/{NAME}"
 
 
-@asynccontextmanager
-async def following(rig: Rig) -> AsyncIterator[None]:
-    """While the plugin reads the ConfigMap."""
-    task = asyncio.create_task(follow_declared(rig.client, rig.node, rig.health))
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-def declare(api: StubApi, gpus: str) -> None:
-    """An operator writes the ConfigMap."""
-    api.put({"kind": "ConfigMap", "metadata": {"name": NAME, "namespace": "kube-system"}, "data": {"gpus": gpus}})
-
-
-async def polled(rig: Rig) -> None:
-    """Until it has been asked for a few times more."""
-    seen = len(rig.api.calls)
-    await until(lambda: sum(call["path"] == PATH for call in rig.api.calls[seen:]) > 3)
-
-
 async def test_declared_cards_are_unhealthy_until_they_are_struck_off(simulate: Simulate) -> None:
     """Also while it cannot be read: the original's manifests give no right to. The extender follows the same ConfigMap."""
-    async with running(simulate("mixed", driver="535.104.05")) as rig, following(rig):
-        declare(rig.api, "0,2")
+    async with running(simulate("mixed", driver="535.104.05")) as rig:
+        api, metadata = rig.api, {"name": NAME, "namespace": "kube-system"}
+        rig.tasks.append(asyncio.create_task(follow_declared(rig.client, rig.node, rig.health)))
+        api.put({"kind": "ConfigMap", "metadata": metadata, "data": {"gpus": "0,2"}})
         await rig.reached(["ConfigMap", "", "ConfigMap"])
         for code in (403, 500):
-            no = code, {"kind": "Status", "message": "no"}
-            rig.api.fault = lambda method, path, no=no: no if path == PATH else None
-            await polled(rig)
+            no, seen = (code, {"kind": "Status", "message": "no"}), len(api.calls)
+            api.fault = lambda method, path, no=no: no if path == PATH else None
+            await until(lambda seen=seen: sum(call["path"] == PATH for call in api.calls[seen:]) > 3)
             assert rig.reasons() == ["ConfigMap", "", "ConfigMap"]
-        rig.api.fault = lambda method, path: None
-        declare(rig.api, "2")
+        api.fault = lambda method, path: None
+        api.put({"kind": "ConfigMap", "metadata": metadata, "data": {"gpus": "2"}})
         await rig.reached(["", "", "ConfigMap"])
-        rig.api.delete("configmaps", NAME)
+        api.delete("configmaps", NAME)
         await rig.reached(["", "", ""])
 
         assert len(rig.lists) == 4
-
-
-async def test_an_entry_that_names_no_card_is_logged_once(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
-    """An entry that names no card is logged once and not at each look. A different entry is logged again."""
-    async with running(simulate("mixed", driver="535.104.05")) as rig, following(rig):
-        for text in ("0;2,1", "GPU-87443c8a"):
-            declare(rig.api, text)
-            await polled(rig)
-
-    said = [text for text in caplog.messages if text.startswith("no card indices")]
-    assert [text.rpartition("=")[2] for text in said] == ["0;2", "GPU-87443c8a"]
-    # The original read nonsense as card 0 (D11).
-    assert rig.reasons() == ["", "", ""]
-
-
-async def test_plugin_restart_announces_no_declared_card_as_healthy(simulate: Simulate) -> None:
-    """A plugin that restarts keeps a declared card unhealthy until it can read the ConfigMap, which then decides."""
-    state, api = simulate("mixed", driver="535.104.05"), StubApi(nodes=[new_node()])
-    async with running(state, api=api) as rig, following(rig):
-        declare(api, "1")
-        await rig.reached(["", "ConfigMap", ""])
-    api.delete("configmaps", NAME)
-    async with running(state, api=api) as rig:
-        await rig.settled()
-        assert (rig.reasons(), rig.unhealthy_ids()) == (["", "ConfigMap", ""], 15)
-        assert rig.events("Node")[1:] == []
-        async with following(rig):
-            await rig.reached(["", "", ""])
-
-
-async def test_a_node_with_too_long_a_name_for_it_is_logged(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """No such ConfigMap can exist, so it is not asked for; the line has the longest name that a node may have for it."""
-    async with running(simulate("t4x1")) as rig:
-        monkeypatch.setattr(rig.node, "name", "n" * 240)
-        await asyncio.wait_for(follow_declared(rig.client, rig.node, rig.health), 300)
-
-        assert "longest=239" in caplog.text
-        assert not any("configmaps" in call["path"] for call in rig.api.calls)
