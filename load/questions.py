@@ -70,9 +70,9 @@ def arguments(pod: bytes, names: Sequence[str]) -> bytes:
     return b'{"Pod":%b,"Nodes":null,"NodeNames":%b}\n' % (pod, json.dumps(names, separators=(",", ":")).encode())
 
 
-def binding_arguments(name: str, node: str, namespace: str = NAMESPACE, uid: str = "") -> bytes:
-    """``ExtenderBindingArgs``; without a uid of a pod as the simulated API server makes them."""
-    order = {"PodName": name, "PodNamespace": namespace, "PodUID": uid or f"uid-{name}", "Node": node}
+def binding_arguments(name: str, node: str) -> bytes:
+    """``ExtenderBindingArgs``."""
+    order = {"PodName": name, "PodNamespace": NAMESPACE, "PodUID": f"uid-{name}", "Node": node}
     return json.dumps(order, separators=(",", ":")).encode()
 
 

@@ -64,23 +64,6 @@ def arrivals(trace: Trace, seed: int) -> list[TracePod]:
     return pods
 
 
-class Rooms:
-    """CPU and memory of the machines, as kube-scheduler counts them before it asks an extender."""
-
-    def __init__(self, trace: Trace) -> None:
-        # Milli-CPUs and MiB that are free.
-        self._rooms = {node.name: (node.cpu_milli, node.memory_mib) for node in trace.nodes}
-
-    def holding(self, pod: TracePod) -> list[str]:
-        """The machines that have what the pod asks for, in the order of the trace."""
-        return [name for name, (cpu, mib) in self._rooms.items() if cpu >= pod.cpu_milli and mib >= pod.memory_mib]
-
-    def take(self, pod: TracePod, name: str) -> None:
-        """The pod is there."""
-        cpu, mib = self._rooms[name]
-        self._rooms[name] = cpu - pod.cpu_milli, mib - pod.memory_mib
-
-
 class World:
     """Machines, none of which has a pod at first. ``policy`` is the extender's; ``expected`` the pods that it knows will come."""
 
@@ -88,13 +71,14 @@ class World:
         self.allocated = 0
         self._policy = policy
         self._book = Book(Workload(counts_cpu=True, expected=expected), most_requests=_MOST_REQUESTS)
-        self._rooms = Rooms(trace)
+        # Milli-CPUs and MiB that are free, as kube-scheduler counts them before it asks an extender.
+        self._rooms = {node.name: (node.cpu_milli, node.memory_mib) for node in trace.nodes}
         for node in trace.nodes:
             self._book.set_node(msgspec.convert(node_object(node), Node))
 
     def candidates(self, pod: TracePod) -> list[str]:
         """The nodes that hold it with the extender's best score; all of them are equally good."""
-        names = self._rooms.holding(pod)
+        names = [name for name, (cpu, mib) in self._rooms.items() if cpu >= pod.cpu_milli and mib >= pod.memory_mib]
         asked, snapshot = self._question(pod), self._book.snapshot()
         names = filter_nodes(asked, names, snapshot, self._book.answers.reasons(asked.request)).fitting
         scores = prioritize(asked, names, snapshot, self._book.answers.costs(asked))
@@ -104,7 +88,8 @@ class World:
     def place(self, pod: TracePod, number: int, name: str) -> Shares:
         """Put the pod that came as the ``number``-th on a node, as the watch would tell of it; its cards."""
         asked = self._question(pod)
-        self._rooms.take(pod, name)
+        cpu, mib = self._rooms[name]
+        self._rooms[name] = cpu - pod.cpu_milli, mib - pod.memory_mib
         shares = choose(self._book.snapshot().nodes[name], asked) if pod.demand else ()
         self._book.set_pod(msgspec.convert(bound(pod_object(pod, number), name, shares), Pod))
         self.allocated += pod.demand

@@ -1,7 +1,7 @@
 """Nodes and pods of a production trace, in the files of Alibaba's cluster-trace-gpu-v2023 (openb), or of the same columns.
 
 A card is 1,000 units (``gpu_milli``). A pod has a part of one card, or ``num_gpu`` whole ones of one node; ``gpu_spec`` names the
-models that it may have, ``|`` between them. Both ways of replaying show machines and pods to the extender as Kubernetes objects.
+models that it may have, ``|`` between them. The replay shows machines and pods to the extender as Kubernetes objects.
 """
 
 from __future__ import annotations

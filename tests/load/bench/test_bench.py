@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from load.bench.__main__ import Cell, Plan, cells, plan_of
+from load.bench.__main__ import Cell, Plan, cells
 from load.bench.__main__ import run as measure
 from load.bench.bench_figures import EXTENDER, NOTHING, over_nothing, percentile, ratio, summary, targets, text
 from load.bench.client import Answer, Asked, Question, ask_round, whole_answer
@@ -41,19 +41,6 @@ def test_the_smallest_run_writes_every_number(tmp_path, capsys) -> None:
     assert listed["ids"] == 72_816
     assert min(listed["list_mib"], listed["rest_mib"], listed["first_seconds"]) > 0
     assert "device list of 72816 ids" in capsys.readouterr().out
-
-
-def test_a_quick_run_asks_all_that_the_targets_judge(capsys) -> None:
-    """All, half and none fit; short and long questions, which of few nodes are the same; quiet and with events."""
-    assert plan_of([]).nodes == (1000, 5000, 15_000)
-    assert 5000 in plan_of(["--quick"]).nodes
-    for nodes, questions in ((5000, (500, 5000)), (300, (300,))):
-        assert {(cell.names, cell.fit, cell.events) for cell in cells(nodes)} == {
-            (names, fit, events) for names in questions for fit in ("all", "half", "none") for events in (0, 500)
-        }
-    with pytest.raises(SystemExit, match="2"):
-        plan_of(["--pause-ms", "nan"])
-    assert "not a number of milliseconds" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -163,13 +150,3 @@ def test_targets_are_judged_by_the_cells_that_they_name() -> None:
     ]  # fmt: skip
     assert {target.is_kept for target in targets({"filter": [], "sync": [], "device_list": {}})} == {None}
     assert "not measured" in text({**RUN, "filter": []})
-
-
-def test_the_text_begins_with_targets_and_ends_with_gaps() -> None:
-    """Before the targets only a warning that the machine was busy."""
-    said = text(RUN)
-    assert said.startswith("targets")
-    assert said.endswith("the sea")
-    assert "BROKEN  500 names of 5,000 nodes, half fit, quiet: p99: 4, at most 3 x do-nothing C" in said
-    assert "400 (4.00)" in said
-    assert text({**RUN, "machine": {"load_before": 5.0, "cpus": 2}}).startswith("the machine was busy")

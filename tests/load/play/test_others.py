@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from itertools import count
 
 import pytest
 from aiohttp import web
@@ -17,7 +14,6 @@ from clusters.processes.progress import Progress
 from load.load_commands import CLUSTERS, CannotMeasureError
 from load.play import others
 from load.play.load_plan import Asked
-from tests.passing_time import pass_time_until
 
 CLUSTER = CLUSTERS / "nodes-100.yaml"
 
@@ -60,32 +56,3 @@ async def test_an_answer_that_stays_wrong_is_shown(answer: Callable[[], web.Resp
     async with answering(answer) as it:
         with Progress("load", "", sys.stderr) as progress, pytest.raises(CannotMeasureError, match=message):
             await others.until_it_follows(it, CLUSTER, progress)
-
-
-async def why_it_does_not_follow(it: Asked, asked: asyncio.Event) -> str:
-    """The error in the end, once the extender has been asked."""
-    with Progress("load", "", sys.stderr) as progress:
-        waiting = asyncio.create_task(others.until_it_follows(it, CLUSTER, progress))
-        await asked.wait()
-        await pass_time_until(waiting.done)
-    with pytest.raises(CannotMeasureError) as caught:
-        await waiting
-    return str(caught.value)
-
-
-async def test_an_error_that_may_pass_is_shown_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error in an answer may pass, so the question is asked again for a while; so is one that nothing listens to."""
-    monkeypatch.setattr(others, "ANSWER_SECONDS", 1000.0)
-    questions, twice = count(1), asyncio.Event()
-
-    def answer() -> web.Response:
-        if next(questions) > 1:
-            twice.set()
-        return web.json_response({"Error": "the database is down"})
-
-    async with answering(answer) as it:
-        text = await why_it_does_not_follow(it, twice)
-
-    message = "does not know the 100 nodes .*: POST .*/path/filter answered 200 OK, .*: the database is down"
-    assert re.search(message, text)
-    assert "it cannot be reached: " in await why_it_does_not_follow(it, twice)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -83,12 +82,6 @@ def load(*argv: object, **environment: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "load", "run", *map(str, argv)],
         capture_output=True, text=True, cwd=ROOT, env={**os.environ, **environment}, timeout=500, check=False,
     )  # fmt: skip
-
-
-def children(pid: str) -> list[str]:
-    """All processes that descend from one."""
-    own = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [*own, *(one for child in own for one in children(child))]
 
 
 def test_a_run_ends_with_figures_of_every_verb(tmp_path: Path) -> None:
@@ -181,22 +174,6 @@ def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
     counts = [row["count"] for (_, verb), row in rows.items() if verb == "filter"]
     assert max(counts) - min(counts) <= 1
     assert (out / "own.tsv").read_text() == "mine"
-
-
-@pytest.mark.exhaustive("one more run, ten seconds long")
-def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
-    """Exit code 130, and no process of it is left."""
-    argv = [sys.executable, "-m", "load", "run", *SMALL[:2], "--seconds", "100", "-o", str(tmp_path / "out")]
-    with subprocess.Popen(argv, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        next(line for line in process.stderr if "does nothing" in line)
-        there = children(str(process.pid))
-        process.send_signal(signal.SIGINT)
-        process.stderr.read()
-
-    assert process.returncode == 130
-    assert len(there) >= 4
-    assert [pid for pid in there if Path(f"/proc/{pid}").exists()] == []
 
 
 @pytest.mark.parametrize(

@@ -53,32 +53,3 @@ def test_one_object_says_everything(folder: Path, capsys: pytest.CaptureFixture[
     assert [*figures.values()] == sorted(figures.values(), reverse=True)
     assert ["Random", "85.02 ± 0.27", "-", "-", "-", "-", "87.47 ± 0.31"] in rows
     assert not any("Elsewhere" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("flags", "published", "why"),
-    [
-        (["--workload", "none"], PUBLISHED, "No such file or directory; workloads of this folder: default"),
-        (
-            ["--trace", "/nonexistent"],
-            PUBLISHED,
-            "/nonexistent/openb_node_list_gpu_node.csv: No such file or directory",
-        ),
-        ([], "workload,policy\nopenb_pod_list_default,Random\n", "published_allocation_ratio.csv: not the figures"),
-    ],
-)
-def test_what_cannot_be_is_one_line(
-    folder: Path, capsys: pytest.CaptureFixture[str], flags: list[str], published: str, why: str
-) -> None:
-    """The command ends with the exit code 1 before it replays anything; the line names the file."""
-    (folder / "published_allocation_ratio.csv").write_text(published)
-    assert main(["replay", "--seeds", "1", "--trace", str(folder), *flags]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("replay: ")
-    assert why in line
-
-
-def test_wrong_flags_are_a_usage_error() -> None:
-    """Exit code 2."""
-    with pytest.raises(SystemExit, match="2"):
-        main(["replay", "--wire", "--expect", "seen"])
