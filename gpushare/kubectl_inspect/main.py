@@ -14,7 +14,7 @@ from gpushare.cli import answer_forms
 from gpushare.kube import config
 from gpushare.kubectl_inspect import inspect_arguments
 from gpushare.kubectl_inspect.core import report_text
-from gpushare.kubectl_inspect.core.card_report import NodeReport, findings, report
+from gpushare.kubectl_inspect.core.card_report import Finding, NodeReport, findings, report
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
 from gpushare.kubectl_inspect.node_lists import follow, read_lists
 
@@ -44,21 +44,23 @@ async def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err
     found: list[str] | None = None
     if asked.check:
         now = time.time()  # noqa: TID251  # a main
-        found = findings(lists.nodes, lists.pods, reports, problems, now, asked.assumed_for)
-    out.writelines(_text(asked, reports, problems, found, headers=not asked.no_headers))
+        found = [one.text for one in findings(lists.nodes, lists.pods, reports, problems, now, asked.assumed_for)]
+    warnings = [one.text for one in problems]
+    out.writelines(_text(asked, reports, warnings, found, headers=not asked.no_headers))
     out.flush()
     err.writelines(f"hidden: {answer_forms.printable(one)}\n" for one in lists.hidden)
-    err.writelines(f"warning: {answer_forms.printable(one)}\n" for one in (() if asked.check else problems))
+    err.writelines(f"warning: {answer_forms.printable(one)}\n" for one in (() if asked.check else warnings))
     err.writelines(f"finding: {answer_forms.printable(one)}\n" for one in found or ())
     return _FOUND if found else 0
 
 
 def _show(
-    asked: Arguments, out: TextIO, err: TextIO, nodes: Sequence[NodeReport], problems: Sequence[str], is_first: bool
+    asked: Arguments, out: TextIO, err: TextIO, nodes: Sequence[NodeReport], problems: Sequence[Finding], is_first: bool
 ) -> None:
-    out.writelines(_text(asked, nodes, problems, None, headers=is_first and not asked.no_headers))
+    warnings = [one.text for one in problems]
+    out.writelines(_text(asked, nodes, warnings, None, headers=is_first and not asked.no_headers))
     out.flush()
-    err.writelines(f"warning: {answer_forms.printable(one)}\n" for one in (problems if is_first else ()))
+    err.writelines(f"warning: {answer_forms.printable(one)}\n" for one in (warnings if is_first else ()))
 
 
 def _text(

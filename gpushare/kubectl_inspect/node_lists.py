@@ -14,7 +14,7 @@ from gpushare.cli.kubectl_flags import path_of
 from gpushare.kube.api_errors import MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.reflector import HasMetadata, Reflector
-from gpushare.kubectl_inspect.core.card_report import BoundPod, NodeReport, bound_pod, nodes_of_pods, report
+from gpushare.kubectl_inspect.core.card_report import BoundPod, Finding, NodeReport, bound_pod, nodes_of_pods, report
 from gpushare.kubectl_inspect.inspect_arguments import Arguments
 from gpushare.manifests import Node, ObjectMeta, Pod, PodOutline, ReportedNode
 
@@ -106,7 +106,7 @@ def _unless_needed(error: MissingRightError, asked: Arguments, hidden: str) -> s
     return hidden
 
 
-Show = Callable[[Sequence[NodeReport], Sequence[str], bool], None]
+Show = Callable[[Sequence[NodeReport], Sequence[Finding], bool], None]
 """Shows nodes, problems of all nodes, and whether these are the first."""
 
 

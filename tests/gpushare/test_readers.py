@@ -77,7 +77,7 @@ def reads_pod(name: str) -> Callable[[str], Sequence[object]]:
         *_, problem = booking_of(item)
         bound = card_report.bound_pod(item)
         assert bound is not None
-        reasons = [problem, *card_report.report([], [bound])[1]]
+        reasons = [problem, *(one.text for one in card_report.report([], [bound])[1])]
         return [*reasons, _error_of(partial(request_of, item))]
 
     return read
@@ -91,7 +91,7 @@ def reads_node(text: str) -> Sequence[object]:
     return [
         read_devices(item).refusal,
         in_conflict and in_conflict.api,
-        *problems,
+        *(one.text for one in problems),
         report_text.summary(reports),
         report_text.details(reports),
     ]

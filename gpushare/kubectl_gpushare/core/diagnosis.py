@@ -5,7 +5,6 @@ Each finding ends with the command to run next.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from gpushare.kubectl_gpushare.core.explanation import API_VERSION, NODE_NAME, S
 from gpushare.kubectl_gpushare.core.explanation import PLUGIN as PLUGIN_CHOSE
 from gpushare.kubectl_gpushare.core.node_rules import READY, state_text
 from gpushare.kubectl_gpushare.core.waiting_kinds import answer_in
+from gpushare.kubectl_inspect.core.card_report import LIMITS, UNHEALTHY, Finding
 from gpushare.manifests import Node, NodeCondition, Pod, ReportedNode
 from gpushare.model.conditions import HEARTBEAT_SECONDS, NO_CARDS, healthy_condition, heartbeat_age
 from gpushare.model.eviction import match_labels
@@ -35,9 +35,6 @@ _STALE: Final = 3
 _PATIENCE: Final = 10.0
 _MOST_LINES: Final = 5
 _LONGEST: Final = 300
-_UNHEALTHY_CARD: Final = re.compile(r"node ([^ :]+): card .* gets no pods: ")
-_OF_LIMITS: Final = re.compile(rf"node [^ :]+: (?:{wire.CONDITION_LIMITS}|the memory limit) is ")
-_SUBJECT: Final = re.compile(r"(node|pod) (?:([^ /]+)/)?([^ /:]+)")
 
 
 @dataclass(slots=True)
@@ -99,7 +96,7 @@ class SeenPods:
 def diagnosis(
     installed: Installation | None,
     faults: Iterable[Fault],
-    findings: Iterable[str],
+    findings: Iterable[Finding],
     nodes: Sequence[ReportedNode],
     seen: SeenPods,
     now: float,
@@ -118,11 +115,7 @@ def diagnosis(
         *_waiting(seen.waiting, nodes, now),
         *_overusers(nodes),
         # The condition of a node names its unhealthy cards already.
-        *(
-            _finding(one)
-            for one in findings
-            if (card := _UNHEALTHY_CARD.match(one)) is None or card[1] not in unhealthy
-        ),
+        *(Fault(one.text, _next(one)) for one in findings if one.kind != UNHEALTHY or one.name not in unhealthy),
     ]
     return {
         "apiVersion": API_VERSION,
@@ -265,14 +258,10 @@ def _overusers(nodes: Iterable[Node]) -> Iterator[Fault]:
             )
 
 
-def _finding(text: str) -> Fault:
-    """A finding of ``inspect --check`` begins with its node or pod."""
-    subject = _SUBJECT.match(text)
-    if subject is None:
-        return Fault(text, "kubectl inspect gpushare -d")
-    kind, namespace, name = subject.groups()
-    if _OF_LIMITS.match(text):
-        return Fault(text, "kubectl gpushare top pods -A; kubectl gpushare events -A  # docs/memory-limit.md")
-    if kind == "node":
-        return Fault(text, f"kubectl inspect gpushare -d {name}")
-    return Fault(text, f"kubectl gpushare explain pod/{name} -n {namespace}")
+def _next(finding: Finding) -> str:
+    """The command after a finding of ``inspect --check``."""
+    if finding.kind == LIMITS:
+        return "kubectl gpushare top pods -A; kubectl gpushare events -A  # docs/memory-limit.md"
+    if finding.namespace:
+        return f"kubectl gpushare explain pod/{finding.name} -n {finding.namespace}"
+    return f"kubectl inspect gpushare -d {finding.name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -33,6 +33,18 @@ _MOST_GIB: Final = 100
 _NS: Final = 10**9
 # Pods of a node that one finding names.
 _MOST_PODS: Final = 5
+# Kinds of findings that ``doctor`` has other commands for.
+UNHEALTHY: Final = "unhealthy"
+LIMITS: Final = "limits"
+
+
+class Finding(NamedTuple):
+    """A line about a pod or, if there is no ``namespace``, about a node; ``kind`` is UNHEALTHY, LIMITS, or "" for any other."""
+
+    text: str
+    name: str
+    namespace: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,7 @@ def _node_of(name: str, sizes: Mapping[int, int]) -> Node:
 
 def report(
     nodes: Iterable[Node], pods: Iterable[BoundPod], unreadable: Collection[PodOutline] = ()
-) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
+) -> tuple[tuple[NodeReport, ...], tuple[Finding, ...]]:
     """The nodes that have card memory, by name, and a line for each pod whose booking and each node whose cards cannot be read.
 
     Such a pod is not left out: its units show as pending. A node with an ``unreadable`` pod has no card that gets pods.
@@ -131,11 +143,11 @@ def report(
     closed = {pod.spec.node_name for pod in unreadable}
     by_node: dict[str, list[Booking]] = {}
     limits: dict[str, dict[tuple[str, int], PodLimit]] = {}
-    problems = [pod.warning for pod in unreadable]
+    problems = [Finding(pod.warning, pod.metadata.name, pod.metadata.namespace) for pod in unreadable]
     for pod in sorted(pods, key=lambda pod: (pod.booking.name, pod.booking.namespace)):
         booking = pod.booking
         if pod.problem:
-            problems.append(f"pod {booking.namespace}/{booking.name}: {pod.problem}")
+            problems.append(_about(booking, f": {pod.problem}"))
         if booking.units > 0:
             by_node.setdefault(pod.node, []).append(booking)
             limits.setdefault(pod.node, {}).update({(booking.uid, at): one for at, one in pod.limits.items()})
@@ -146,28 +158,33 @@ def report(
         )
         for node in nodes
     ]
-    problems += (f"node {one.name} gets no pods: {one.info.refusal}" for one in reports if one.info.refusal)
+    problems += (
+        Finding(f"node {one.name} gets no pods: {one.info.refusal}", one.name) for one in reports if one.info.refusal
+    )
     problems += (problem for one in reports for problem in (*_unhealthy_cards(one), *_absent_cards(one)))
     shown = sorted((one for one in reports if one.total > 0), key=lambda one: one.name)
     return _in_one_unit(shown), tuple(problems)
 
 
-def _unhealthy_cards(report: NodeReport) -> Iterator[str]:
+def _about(booking: Booking, text: str) -> Finding:
+    return Finding(f"pod {booking.namespace}/{booking.name}{text}", booking.name, booking.namespace)
+
+
+def _unhealthy_cards(report: NodeReport) -> Iterator[Finding]:
     """The table shows such a card like any other, as the original's does."""
     for index, card in sorted(report.unhealthy.items()):
         why = card.reason or "it is unhealthy"
-        yield f"node {report.name}: card {index} ({card.model}, {card.uuid}) gets no pods: {why}"
+        text = f"node {report.name}: card {index} ({card.model}, {card.uuid}) gets no pods: {why}"
+        yield Finding(text, report.name, kind=UNHEALTHY)
 
 
-def _absent_cards(report: NodeReport) -> Iterator[str]:
+def _absent_cards(report: NodeReport) -> Iterator[Finding]:
     """Pods of a card that the node does not have: their units are pending in both tables."""
     indices = [device.index for device in report.info.devices]
     for booking in report.info.bookings:
         for index in (index for index, _ in booking.shares if indices and index not in indices):
-            yield (
-                f"pod {booking.namespace}/{booking.name}: its annotations name card {index}, "
-                f"but node {report.name} has the cards {indices}: its units are pending"
-            )
+            but = f"but node {report.name} has the cards {indices}: its units are pending"
+            yield _about(booking, f": its annotations name card {index}, {but}")
 
 
 def _report(node: Node, bookings: Sequence[Booking], *, is_closed: bool) -> NodeReport:
@@ -233,18 +250,21 @@ def findings(
     nodes: Iterable[Node],
     pods: Iterable[BoundPod],
     reports: Iterable[NodeReport],
-    problems: Sequence[str],
+    problems: Sequence[Finding],
     now: float,
     assumed_for: float,
-) -> list[str]:
+) -> list[Finding]:
     """A line for each; ``problems`` are those of the report. ``now`` is in seconds since 1970."""
     found = list(problems)
-    found += (line for one in reports for line in (*_over_booked(one), *_not_limited(one)))
-    found += (line for one in pods for line in _not_started(one, now, assumed_for))
+    for one in reports:
+        found += (Finding(f"node {one.name}: {text}", one.name) for text in _over_booked(one))
+        found += (Finding(f"node {one.name}: {text}", one.name, kind=LIMITS) for text in _not_limited(one))
+    found += (finding for one in pods for finding in _not_started(one, now, assumed_for))
     for node in nodes:
         cards, refusal = described_cards(node)
         if cards is not None and not refusal and published_cards(node) is None:
-            found.append(f"node {node.metadata.name}: its cards annotation does not agree with its capacity")
+            name = node.metadata.name
+            found.append(Finding(f"node {name}: its cards annotation does not agree with its capacity", name))
     return found
 
 
@@ -252,21 +272,21 @@ def _over_booked(report: NodeReport) -> Iterator[str]:
     for device in report.info.devices:
         size = report.size_of(device)
         if device.used > size:
-            yield f"node {report.name}: card {device.index} is over-booked: {device.used} of {size} units"
+            yield f"card {device.index} is over-booked: {device.used} of {size} units"
         if report.info.counts_slots and device.slots_used > device.slots:
-            yield f"node {report.name}: card {device.index} is over-booked: {device.slots_used} of {device.slots} slots"
+            yield f"card {device.index} is over-booked: {device.slots_used} of {device.slots} slots"
     if report.whole > report.total:
         yield (
-            f"node {report.name}: its kubelet offers {report.total} of {report.whole} units, as if a card was unhealthy, "
+            f"its kubelet offers {report.total} of {report.whole} units, as if a card was unhealthy, "
             f"and all its pods count: the next one gets at most {max(report.total - report.used, 0)}"
         )
     if report.info.unplaced:
-        yield f"node {report.name}: {report.info.unplaced} units of its pods are on none of its cards"
+        yield f"{report.info.unplaced} units of its pods are on none of its cards"
 
 
 def _not_limited(report: NodeReport) -> Iterator[str]:
     if report.info.unlimited:
-        yield f"node {report.name}: {report.info.unlimited}"
+        yield report.info.unlimited
     limits = (
         (one, index, report.limits.get((one.uid, index))) for one in report.info.bookings for index, _ in one.shares
     )
@@ -277,11 +297,10 @@ def _not_limited(report: NodeReport) -> Iterator[str]:
     ]
     if found:
         more = f", and {len(found) - _MOST_PODS} more" if len(found) > _MOST_PODS else ""
-        yield f"node {report.name}: the memory limit is not the share of {', '.join(found[:_MOST_PODS])}{more}"
+        yield f"the memory limit is not the share of {', '.join(found[:_MOST_PODS])}{more}"
 
 
-def _not_started(pod: BoundPod, now: float, assumed_for: float) -> Iterator[str]:
+def _not_started(pod: BoundPod, now: float, assumed_for: float) -> Iterator[Finding]:
     since = now - pod.assumed_at / _NS
     if pod.assumed_at and since > assumed_for:
-        booking = pod.booking
-        yield f"pod {booking.namespace}/{booking.name}: it has a card of node {pod.node} for {since:.0f} s and has not started"
+        yield _about(pod.booking, f": it has a card of node {pod.node} for {since:.0f} s and has not started")

@@ -13,6 +13,7 @@ from gpushare.kubectl_gpushare import gpushare_arguments
 from gpushare.kubectl_gpushare.core.answer_text import diagnosis_text
 from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis, not_asked
 from gpushare.kubectl_inspect import inspect_arguments
+from gpushare.kubectl_inspect.core.card_report import LIMITS, UNHEALTHY, Finding
 from gpushare.manifests import Pod, ReportedNode
 from gpushare.setup.core.faults import Fault
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, node, of_the_original, offering, pod, report
@@ -46,7 +47,7 @@ def is_command(text: str) -> bool:
 def found(
     *objects: Object,
     installed: Installation | None = None,
-    findings: tuple[str, ...] = (),
+    findings: tuple[Finding, ...] = (),
     faults: tuple[Fault, ...] = (),
 ) -> list[tuple[str, str]]:
     """The faults of these nodes and pods, and the next command."""
@@ -73,12 +74,8 @@ def with_condition(item: Object, status: str, heartbeat: str | None = "1970-01-0
 def test_each_finding_has_the_next_command() -> None:
     """Those of the objects first, then nodes, then pods; the document has its version and what is hidden."""
     bare = {"metadata": {"name": "s", "labels": LABEL}}
-    lines = ("node a: card 0 is over-booked", "pod team/p: it has a card and has not started", "something else")
-    limits = (
-        "node a: GPUShareMemoryLimits is False (CgroupV1): why",
-        "node a: the memory limit is not the share of a/p",
-    )
-    every = found(bare, findings=lines + limits, faults=(Fault("a pod bypasses it", "name another"),))
+    lines = (Finding("over-booked", "a"), Finding("not started", "p", "team"), Finding("no limit", "a", kind=LIMITS))
+    every = found(bare, findings=lines, faults=(Fault("a pod bypasses it", "name another"),))
     answer = diagnosis(None, [Fault("no extender", "install it")], (), [], SeenPods(), NOW, ["x"])
 
     assert every == [
@@ -87,10 +84,9 @@ def test_each_finding_has_the_next_command() -> None:
             "node s has the label gpushare=true and reports no aliyun.com/gpu-mem",
             "kubectl gpushare events node/s; kubectl -n kube-system describe daemonset/gpushare-device-plugin-ds",
         ),
-        (lines[0], "kubectl inspect gpushare -d a"),
-        (lines[1], "kubectl gpushare explain pod/p -n team"),
-        (lines[2], "kubectl inspect gpushare -d"),
-        *((one, "kubectl gpushare top pods -A; kubectl gpushare events -A  # docs/memory-limit.md") for one in limits),
+        ("over-booked", "kubectl inspect gpushare -d a"),
+        ("not started", "kubectl gpushare explain pod/p -n team"),
+        ("no limit", "kubectl gpushare top pods -A; kubectl gpushare events -A  # docs/memory-limit.md"),
     ]
     assert diagnosis_text(answer) == "no extender\n  → install it\n"
     assert (answer["apiVersion"], answer["kind"]) == ("kubectl.gpushare.aliyun.com/v1", "Diagnosis")
@@ -210,12 +206,12 @@ def test_condition_of_a_node_is_a_fault(status: str, heartbeat: str | None, what
     """One that is not True, or that its plugin has left behind."""
     item = with_condition(node(), status, heartbeat, reason="CardsUnhealthy", message="card 0 is unhealthy")
 
-    card, other = (f"node {name}: card 0 (Tesla T4, GPU-0) gets no pods: Xid 79" for name in ("a", "b"))
+    card, other = (Finding(f"card of {name}", name, kind=UNHEALTHY) for name in "ab")
     every = found({"metadata": {"name": "without"}}, item, findings=(card, other))
 
     assert [what for what, _ in found({"metadata": {"name": "without"}}, item)] == whats
     # The condition names the cards that are unhealthy.
-    assert [what for what, _ in every] == [*whats, *([] if status == "False" else [card]), other]
+    assert [what for what, _ in every] == [*whats, *([] if status == "False" else ["card of a"]), "card of b"]
 
 
 def waits(name: str, message: str = "", born: str | None = "1970-01-01T00:10:00Z", **spec: Any) -> Object:

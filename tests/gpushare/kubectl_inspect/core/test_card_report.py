@@ -54,7 +54,8 @@ def cards(*units: int, unit: str = "GiB", slots: int = 0, unhealthy: dict[int, s
 
 def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
     """The report of nodes and pods as the API lists them."""
-    return card_report.report(nodes, [one for one in map(card_report.bound_pod, pods) if one is not None])
+    reports, problems = card_report.report(nodes, filter(None, map(bound_pod, pods)))
+    return reports, tuple(one.text for one in problems)
 
 
 def one(*pods: Pod, **changes: Any) -> NodeReport:
@@ -236,7 +237,7 @@ def found(one: Node, *pods: Pod, later: float = 0) -> list[str]:
     """The findings on a node, ``later`` seconds after its pods were given their cards."""
     bound = [each for each in map(bound_pod, pods) if each is not None]
     reports, problems = report([one], bound)
-    return findings([one], bound, reports, problems, SECONDS + later, 300.0)
+    return [line.text for line in findings([one], bound, reports, problems, SECONDS + later, 300.0)]
 
 
 DESCRIBED, ONE_SLOT = node(annotations=cards(14, 14)), node(annotations=cards(14, 14, slots=1))
