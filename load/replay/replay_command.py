@@ -29,8 +29,8 @@ from load.replay.extender_replay import arrivals, expected_of, ratios, replay
 from load.replay.trace import SAMPLE, Trace, read
 
 _EPILOG: Final = """The protocol is that of the published figures: pods come in a random order until they ask for 130 % of all
-cards, stay for ever, and one that fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0 replayed;
-1 the trace cannot be read; 2 wrong flags."""
+cards, stay for ever, and one that fits nowhere is passed over; CPU, memory, cards and wished models count. Exit codes: 0
+replayed; 1 the trace cannot be read; 2 wrong flags."""
 PUBLISHED_FILE: Final = "published_allocation_ratio.csv"
 # The arrived demands of the table, in percent of all cards; the last is the one that is quoted.
 DEMANDS: Final = (90, 95, 100, 110, 120, 130)
