@@ -154,18 +154,32 @@ def published_cards(node: Node) -> NodeCards | None:
     return cards
 
 
-class NodeDevices(NamedTuple):
-    """The cards of a node, nothing booked, by index. ``refusal`` is why no pod may have one, None if pods may.
+class Published(NamedTuple):
+    """The facts that a node shows beside its cards. ``refusal`` is why no pod may have one of them, None if pods may.
 
-    ``overuse`` are pods that use more than they booked, as the node publishes them; ``offered`` is its ``offered_memory``,
-    ``unlimited`` its condition ``not_limited``. No decision depends on these.
+    ``overuse`` are pods that use more than they booked; ``offered`` is the node's ``offered_memory``, ``unlimited`` its condition
+    ``not_limited``. No decision depends on these.
     """
 
-    devices: tuple[Device, ...]
     refusal: str | None = None
     overuse: tuple[CardOveruse, ...] = ()
     offered: int | None = None
     unlimited: str = ""
+
+
+_NOTHING: Final = Published()
+
+
+class NodeDevices(NamedTuple):
+    """The cards of a node, nothing booked, by index."""
+
+    devices: tuple[Device, ...]
+    published: Published = _NOTHING
+
+    def closed(self, reason: str) -> NodeDevices:
+        """The same node while it gets no pods, for a reason that is not its cards'; a refusal of its own comes first."""
+        devices = tuple(replace(device, healthy=False) for device in self.devices)
+        return NodeDevices(devices, self.published._replace(refusal=self.published.refusal or reason))
 
 
 def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDevices:
@@ -178,13 +192,13 @@ def read_devices(node: Node, unhealthy: frozenset[int] = frozenset()) -> NodeDev
     if not total or not count:
         return NodeDevices(())
     if CARDS_OF_A_NODE.exceeded(count):
-        return NodeDevices((), CARDS_OF_A_NODE.refusal)
+        return NodeDevices((), Published(CARDS_OF_A_NODE.refusal))
     described, refusal = described_cards(node)
     is_shown = refusal and described is not None and len(described.cards) == count
     cards = described if is_shown else published_cards(node)
     found = devices_of_cards(cards) if cards is not None else (Device(index, total // count) for index in range(count))
     devices = (replace(one, healthy=False) if refusal or one.index in unhealthy else one for one in found)
-    return NodeDevices(tuple(devices), refusal, overuse_of(node), offered_memory(node), not_limited(node))
+    return NodeDevices(tuple(devices), Published(refusal, overuse_of(node), offered_memory(node), not_limited(node)))
 
 
 def overuse_of(node: Node) -> tuple[CardOveruse, ...]:
@@ -255,9 +269,7 @@ class NodeInfo:
     ``largest_free`` and ``largest_total`` are over healthy cards, in units: what filter asks first; in slots mode only
     a card with a free slot counts as free. ``rooms`` are the healthy cards that have room, as ``(free, index)``, the
     tightest first; ``total`` and ``used`` are the sums over healthy cards. ``unplaced`` are units of pods that no annotation
-    puts on one of the node's cards. ``counts_slots``: the node is in slots mode. ``refusal`` is why no pod may have one
-    of the cards, None if pods may. ``overuse`` are pods that use more than they booked, as the node publishes them; ``offered`` is
-    its ``offered_memory``, ``unlimited`` its condition ``not_limited``.
+    puts on one of the node's cards. ``counts_slots``: the node is in slots mode.
     """
 
     name: str
@@ -270,10 +282,7 @@ class NodeInfo:
     total: int
     used: int
     counts_slots: bool = False
-    refusal: str | None = None
-    overuse: tuple[CardOveruse, ...] = ()
-    offered: int | None = None
-    unlimited: str = ""
+    published: Published = _NOTHING
 
     @property
     def left_in_sum(self) -> int | None:
@@ -281,34 +290,24 @@ class NodeInfo:
 
         A pod without a healthy card counts there, too; one whose phase has ended does not.
         """
-        if self.offered is None or not self.largest_free:
+        offered = self.published.offered
+        if offered is None or not self.largest_free:
             return None
-        left = max(self.offered - sum(one.units for one in self.bookings if not one.evictable.is_lingering), 0)
+        left = max(offered - sum(one.units for one in self.bookings if not one.evictable.is_lingering), 0)
         return left if left < self.largest_free else None
 
 
-def closed_to_pods(devices: Iterable[Device]) -> tuple[Device, ...]:
-    """The cards of a node that gets no pods, for a reason that is not theirs."""
-    return tuple(replace(device, healthy=False) for device in devices)
-
-
 def lay_out(
-    name: str,
-    devices: tuple[Device, ...],
-    bookings: Iterable[Booking],
-    refusal: str | None = None,
-    overuse: tuple[CardOveruse, ...] = (),
-    offered: int | None = None,
-    unlimited: str = "",
+    name: str, devices: tuple[Device, ...], bookings: Iterable[Booking], published: Published = _NOTHING
 ) -> NodeInfo:
     """Book the pods on the cards. A share on a card that the node has not is ``unplaced``, never another card's.
 
-    ``refusal`` is why no pod may have one of the cards. Pods that are too many to lay out are such a reason.
+    Pods that are too many to lay out are a refusal.
     """
     laid = tuple(bookings)
     if PODS_OF_A_NODE.exceeded(len(laid)):
-        devices, laid = closed_to_pods(devices), laid[: PODS_OF_A_NODE.most]
-        refusal = refusal or PODS_OF_A_NODE.refusal
+        devices, published = NodeDevices(devices, published).closed(PODS_OF_A_NODE.refusal)
+        laid = laid[: PODS_OF_A_NODE.most]
     by_index = {device.index: device for device in devices}
     sizes = {device.index: device.total for device in devices}
     laid = tuple(one if _has_its_size(one, sizes) else _in_units_of(by_index, one) for one in laid)
@@ -337,10 +336,7 @@ def lay_out(
         total=sum(device.total for device in healthy),
         used=sum(device.used for device in healthy),
         counts_slots=counts_slots,
-        refusal=refusal,
-        overuse=overuse,
-        offered=offered,
-        unlimited=unlimited,
+        published=published,
     )
 
 
@@ -365,15 +361,7 @@ def _in_units_of(cards: Mapping[int, Device], booking: Booking) -> Booking:
 
 def laid_out_with(node: NodeInfo, bookings: Iterable[Booking]) -> NodeInfo:
     """The same node and cards with these pods on them, and no others."""
-    return lay_out(
-        node.name,
-        tuple(device.booked(0, 0) for device in node.devices),
-        bookings,
-        node.refusal,
-        node.overuse,
-        node.offered,
-        node.unlimited,
-    )
+    return lay_out(node.name, tuple(device.booked(0, 0) for device in node.devices), bookings, node.published)
 
 
 def units_on(booking: Booking, index: int) -> int:

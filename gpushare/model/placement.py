@@ -192,8 +192,8 @@ def _split(devices: Sequence[Device], node: NodeInfo, asked: Question) -> Shares
 def _eligible(node: NodeInfo, asked: Question) -> Sequence[Device] | str:
     """The cards that may be chosen if they have room; or why this pod can have no card of the node, even if pods end."""
     request = asked.request
-    if node.refusal or not node.devices:
-        return node.refusal or wire.REASON_NOT_A_GPU_NODE
+    if node.published.refusal or not node.devices:
+        return node.published.refusal or wire.REASON_NOT_A_GPU_NODE
     if node.counts_slots and not request.names_slots:
         return wire.REASON_SLOT_MISSING
     devices = node.devices if request.wishes is NONE else _wished_for(node, asked)

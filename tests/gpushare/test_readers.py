@@ -89,7 +89,7 @@ def reads_node(text: str) -> Sequence[object]:
     in_conflict = cards_in_conflict(item)
     reports, problems = card_report.report([item], [])
     return [
-        read_devices(item).refusal,
+        read_devices(item).published.refusal,
         in_conflict and in_conflict.api,
         *(one.text for one in problems),
         report_text.summary(reports),
@@ -102,7 +102,7 @@ def reads_overuse(text: str) -> Sequence[object]:
     item = node({wire.RESOURCE_MEMORY: "28", wire.RESOURCE_COUNT: "2"}, None)
     item.metadata.annotations = {wire.ANNOTATION_OVERUSE: text}
     reports, problems = card_report.report([item], [])
-    return [read_devices(item).overuse[:1], *problems, report_text.details(reports)]
+    return [read_devices(item).published.overuse[:1], *problems, report_text.details(reports)]
 
 
 def reads_limits(text: str) -> Sequence[object]:
@@ -115,7 +115,7 @@ def reads_amount(text: str) -> Sequence[object]:
     """A number of units or of CPU, in a node's status or in a container."""
     item = node({wire.RESOURCE_MEMORY: text, wire.RESOURCE_COUNT: text}, None)
     reports, problems = card_report.report([item], [])
-    reasons = [read_devices(item).refusal, *problems, report_text.summary(reports), parse_milli(text)]
+    reasons = [read_devices(item).published.refusal, *problems, report_text.summary(reports), parse_milli(text)]
     return [*reasons, _error_of(partial(parse_units, text))]
 
 

@@ -17,7 +17,7 @@ from gpushare.deviceplugin.core.repair import PodCard
 from gpushare.errors import GpushareError
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.allocation import Allocation, Shares, encode
-from gpushare.model.node import Booking, NodeInfo, devices_of_cards, lay_out
+from gpushare.model.node import Booking, NodeInfo, Published, devices_of_cards, lay_out
 from gpushare.model.placement import CURABLE, Snapshot, find, question
 from gpushare.model.pod import is_deleting, request_of, slot_request, split_container
 from gpushare.model.wishes import wishes_or_none
@@ -84,7 +84,7 @@ def as_a_node(snapshot: NodeSnapshot, without: str = "") -> NodeInfo:
         for one in devices_of_cards(snapshot.announced)
     )
     bookings = [_booking(one, snapshot.pod(one.uid)) for one in snapshot.pod_cards if one.uid != without]
-    return lay_out("", tuple(devices), bookings, snapshot.refusal or None)
+    return lay_out("", tuple(devices), bookings, Published(snapshot.refusal or None))
 
 
 def _booking(pod_card: PodCard, pod: KeptPod) -> Booking:

@@ -39,7 +39,7 @@ from gpushare.foreign import version_number
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
 from gpushare.model.conditions import kept_node
 from gpushare.model.eviction import kept_budget
-from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, closed_to_pods, lay_out, read_devices
+from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, lay_out, read_devices
 from gpushare.model.placement import Snapshot
 from gpushare.model.pod import is_finished, kept_of
 from gpushare.model.waiting import Wait, wait_of
@@ -331,7 +331,7 @@ class Book:
 
     def refusal_of(self, name: str) -> str | None:
         """Why no pod may have a card of this node, None if pods may."""
-        return self._cards[name].refusal if name in self._cards else None
+        return self._cards[name].published.refusal if name in self._cards else None
 
     def unhealthy(self, name: str) -> frozenset[int]:
         """Its cards that are declared unhealthy."""
@@ -450,9 +450,9 @@ class Book:
     def _lay_out(self, *names: str) -> None:
         for name in names if self._is_looked_at else ():
             if name in self._nodes:
-                devices, refusal, overuse, offered, unlimited = self._cards[name]
+                cards = self._cards[name]
                 if name in self._unreadable.values():
-                    devices, refusal = closed_to_pods(devices), refusal or wire.REASON_UNREADABLE_POD
+                    cards = cards.closed(wire.REASON_UNREADABLE_POD)
                 bookings = self._bookings.get(name, {}).values()
-                self._infos[name] = lay_out(name, devices, bookings, refusal, overuse, offered, unlimited)
+                self._infos[name] = lay_out(name, cards.devices, bookings, cards.published)
                 self._answers.changed(name)

@@ -131,8 +131,8 @@ def wanted_of(request: Request) -> int:
 
 def card_reason(device: Device, node: NodeInfo, asked: Question) -> str:
     """Why this card does not hold the pod; "" if it does (for a split: its smallest part)."""
-    if node.refusal:
-        return node.refusal
+    if node.published.refusal:
+        return node.published.refusal
     request, wishes = asked.request, asked.request.wishes
     wanted = wanted_of(request)
     checks: Mapping[str, bool] = {

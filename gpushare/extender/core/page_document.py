@@ -221,8 +221,8 @@ class Rows:
         cards = [self._card(device, marks.get(device.index, 0)) for device in node.devices]
         numbers = tuple(number for card in cards for number in card)
         left = node.left_in_sum
-        limits = node.unlimited, unlimited[:_MOST_UNLIMITED]
-        row = Row(node.name, unit, numbers, node.unplaced, node.refusal or "", overusers, left, limits)
+        limits = node.published.unlimited, unlimited[:_MOST_UNLIMITED]
+        row = Row(node.name, unit, numbers, node.unplaced, node.published.refusal or "", overusers, left, limits)
         largest = (node.largest_free if left is None else left) * unit
         sums = Sums(
             1, len(cards), sum(card.used for card in cards) * unit, sum(card.free for card in cards) * unit,
@@ -251,10 +251,10 @@ class Rows:
 
 def _overusers(node: NodeInfo) -> tuple[Overuser, ...]:
     """Those that are still there: a pod goes before its device plugin looks again."""
-    if not node.overuse:
+    if not node.published.overuse:
         return ()
     there = {one.uid: one for one in node.bookings}
-    found = ((one, there[one.uid]) for one in node.overuse if one.uid in there)
+    found = ((one, there[one.uid]) for one in node.published.overuse if one.uid in there)
     return tuple(Overuser(one.index, pod.namespace, pod.name, one.booked, one.used) for one, pod in found)
 
 

@@ -64,7 +64,7 @@ def _pods(node: NodeReport, use: Use | None) -> Iterable[dict[str, Any]]:
     The node names those that its plugin has reported for overuse, with their use of at most a minute ago. It counts if the plugin
     cannot be asked.
     """
-    reported = {(one.uid, one.index): one.used * _MIB for one in node.info.overuse}
+    reported = {(one.uid, one.index): one.used * _MIB for one in node.info.published.overuse}
     for booking in node.info.bookings:
         for device in node.info.devices:
             if units := units_on(booking, device.index):

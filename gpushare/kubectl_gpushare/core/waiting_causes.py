@@ -94,7 +94,7 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
     for name, info in state.book.snapshot().nodes.items():
         node = state.nodes[name]
         unoffered = is_unoffered(node)
-        if not info.devices and not info.refusal and not unoffered:
+        if not info.devices and not info.published.refusal and not unoffered:
             continue
         reason = reason_against(info, asked) if asked.request.units else _of_slot_alone(info, asked)
         if rule := node_rules.rule_against(node, subject.rules):
@@ -157,7 +157,9 @@ def _of_cards(
         yield kinds.HAS_ROOM, ""
         return
     kind, units = _kind_of(info, asked, reason), wanted_of(asked.request)
-    unhealthy = [] if info.refusal or not asked.request.units else list(_unhealthy_cards(info, asked, units, node))
+    unhealthy = (
+        [] if info.published.refusal or not asked.request.units else list(_unhealthy_cards(info, asked, units, node))
+    )
     if kind != kinds.UNHEALTHY or not unhealthy:
         yield kind, reason
     yield from ((kinds.UNHEALTHY, text) for text in unhealthy)

@@ -19,7 +19,6 @@ from gpushare.model.node import (
     Device,
     NodeInfo,
     capacity,
-    closed_to_pods,
     described_cards,
     lay_out,
     published_cards,
@@ -159,7 +158,9 @@ def report(
         for node in nodes
     ]
     problems += (
-        Finding(f"node {one.name} gets no pods: {one.info.refusal}", one.name) for one in reports if one.info.refusal
+        Finding(f"node {one.name} gets no pods: {why}", one.name)
+        for one in reports
+        if (why := one.info.published.refusal)
     )
     problems += (problem for one in reports for problem in (*_unhealthy_cards(one), *_absent_cards(one)))
     shown = sorted((one for one in reports if one.total > 0), key=lambda one: one.name)
@@ -192,13 +193,14 @@ def _report(node: Node, bookings: Sequence[Booking], *, is_closed: bool) -> Node
     published = published_cards(node)
     as_listed = node if published else _with_allocatable(node)
     total = capacity(as_listed, wire.RESOURCE_MEMORY)
-    devices, refusal, overuse, offered, unlimited = read_devices(as_listed)
+    cards = read_devices(as_listed)
     if is_closed:
-        devices, refusal = closed_to_pods(devices), refusal or wire.REASON_UNREADABLE_POD
+        cards = cards.closed(wire.REASON_UNREADABLE_POD)
+    devices = cards.devices
     unit = published.unit if published else ""
     if not unit and devices:
         unit = "MiB" if devices[0].total > _MOST_GIB else "GiB"
-    info = lay_out(node.metadata.name, devices, bookings, refusal, overuse, offered, unlimited)
+    info = lay_out(node.metadata.name, devices, bookings, cards.published)
     whole = 0 if published else capacity(node, wire.RESOURCE_MEMORY)
     unhealthy = {card.index: card for card in published.cards if not card.healthy} if published else {}
     addresses = (node.status.addresses if node.status else None) or ()
@@ -225,7 +227,7 @@ def _in_mib(report: NodeReport) -> NodeReport:
         return report
     info = report.info
     devices = tuple(replace(one, total=one.total * mib, used=0, slots_used=0) for one in info.devices)
-    offered = info.offered and info.offered * mib
+    offered = info.published.offered and info.published.offered * mib
     bookings = [
         replace(one, units=one.units * mib, shares=tuple((index, units * mib) for index, units in one.shares))
         for one in info.bookings
@@ -235,7 +237,7 @@ def _in_mib(report: NodeReport) -> NodeReport:
         total=report.total * mib,
         whole=report.whole * mib,
         unit="MiB",
-        info=lay_out(info.name, devices, bookings, info.refusal, info.overuse, offered, info.unlimited),
+        info=lay_out(info.name, devices, bookings, info.published._replace(offered=offered)),
     )
 
 
@@ -285,8 +287,8 @@ def _over_booked(report: NodeReport) -> Iterator[str]:
 
 
 def _not_limited(report: NodeReport) -> Iterator[str]:
-    if report.info.unlimited:
-        yield report.info.unlimited
+    if report.info.published.unlimited:
+        yield report.info.published.unlimited
     limits = (
         (one, index, report.limits.get((one.uid, index))) for one in report.info.bookings for index, _ in one.shares
     )

@@ -68,7 +68,7 @@ def _card(device: Device, node: NodeReport) -> dict[str, Any]:
         "allocated": device.used,
         "free": max(node.size_of(device) - device.used, 0) if device.healthy else 0,
         "healthy": device.healthy,
-        "reason": unhealthy.reason if unhealthy else node.info.refusal or "",
+        "reason": unhealthy.reason if unhealthy else node.info.published.refusal or "",
     }
     return described | ({"slots": device.slots, "slotsUsed": device.slots_used} if node.info.counts_slots else {})
 
@@ -239,7 +239,7 @@ def _health(device: Device, node: NodeReport) -> str:
     unhealthy = node.unhealthy.get(device.index)
     if device.healthy:
         return "ok"
-    return (unhealthy.reason if unhealthy else node.info.refusal) or "unhealthy"
+    return (unhealthy.reason if unhealthy else node.info.published.refusal) or "unhealthy"
 
 
 def names(nodes: Iterable[NodeReport]) -> str:

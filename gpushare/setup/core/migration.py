@@ -131,8 +131,8 @@ def _node(node: Node, held: Sequence[tuple[Holder, Booking]]) -> FleetNode | Non
     is_labelled = (node.metadata.labels or {}).get(_LABEL) == "true"
     if not (total or held or is_labelled):
         return None
-    devices, refusal, *_ = read_devices(node)
-    info = lay_out(node.metadata.name, devices, (booking for _, booking in held), refusal)
+    devices, shown = read_devices(node)
+    info = lay_out(node.metadata.name, devices, (booking for _, booking in held), shown)
     average = total // count if devices else 0
     published = published_cards(node)
     plugin, unit = Plugin.NONE, 0

@@ -37,8 +37,8 @@ LATER = {
 
 def laid(annotation: str) -> NodeInfo:
     """A node of two cards without pods, as the book has it."""
-    devices, refusal, *_ = read_devices(node(gpus("28", "2"), annotation))
-    return lay_out("n", devices, [], refusal)
+    devices, published = read_devices(node(gpus("28", "2"), annotation))
+    return lay_out("n", devices, [], published)
 
 
 def test_no_pod_by_a_later_annotation() -> None:
@@ -58,7 +58,8 @@ def test_no_pod_by_a_later_annotation() -> None:
 )
 def test_refused_cards_are_shown_if_the_count_is_theirs(capacity: dict[str, object], cards: tuple[Device, ...]) -> None:
     """The cards of a later version keep their UUIDs, all of them unhealthy; with another count the node shows its average."""
-    assert read_devices(node(capacity, json.dumps(LATER)))[:2] == (cards, REASON_NEWER_CARDS)
+    devices, published = read_devices(node(capacity, json.dumps(LATER)))
+    assert (devices, published.refusal) == (cards, REASON_NEWER_CARDS)
 
 
 def test_indices_stay_readable_in_any_version() -> None:
@@ -97,7 +98,7 @@ def test_a_later_version_is_always_refused(cards: object) -> None:
 @pytest.mark.parametrize("annotation", [None, encode_cards(MIXED)])
 def test_a_forged_count_makes_no_cards(annotation: str | None) -> None:
     """Three million cards are none: the numbers of a node never size our memory. The bound itself is taken."""
-    devices, refusal, *_ = read_devices(node(gpus("3000000", "3000000"), annotation))
+    devices, (refusal, *_) = read_devices(node(gpus("3000000", "3000000"), annotation))
 
     assert devices == ()
     assert refusal == "the number of GPUs of a node is limited to 128 GPUs"

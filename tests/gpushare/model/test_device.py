@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model.node import Booking, Device, laid_out_with, lay_out, unit_of_size, units_now
+from gpushare.model.node import Booking, Device, Published, laid_out_with, lay_out, unit_of_size, units_now
 from gpushare.model.overuse import CardOveruse
 
 
@@ -102,10 +102,10 @@ def test_a_converted_booking_is_converted_once() -> None:
 def test_a_node_laid_out_again_keeps_what_it_published() -> None:
     """Its refusal and its overuse are the node's, whatever pods are on it."""
     overuse = (CardOveruse("u", 0, 1024, 2048),)
-    node = lay_out("n", (card(15360, MIB),), [], "newer", overuse)
+    node = lay_out("n", (card(15360, MIB),), [], Published("newer", overuse))
     again = laid_out_with(node, [])
 
-    assert (again.name, again.refusal, again.overuse) == ("n", "newer", overuse)
+    assert (again.name, again.published) == ("n", Published("newer", overuse))
 
 
 def test_a_card_that_is_not_there_has_no_unit() -> None:

@@ -16,6 +16,7 @@ from gpushare.model.node import (
     Booking,
     Device,
     NodeInfo,
+    Published,
     boot_of,
     devices_of,
     is_unoffered,
@@ -172,13 +173,13 @@ def test_a_laid_out_node_has_its_sums() -> None:
     bookings = [
         Booking(name, "d", name, units, ((at, units),)) for at, name, units in ((0, "a", 9), (1, "b", 6), (2, "c", 2))
     ]
-    info = lay_out("n", cards, bookings, "why")
+    info = lay_out("n", cards, bookings, Published("why"))
 
     laid = (Device(0, 14, 9), Device(1, 6, 6), Device(2, 8, 2, healthy=False), Device(3, 10))
     rooms = ((5, 0), (10, 3))
-    assert info == NodeInfo("n", laid, tuple(bookings), 10, 14, 0, rooms, 30, 15, counts_slots=False, refusal="why")
+    assert info == NodeInfo("n", laid, tuple(bookings), 10, 14, 0, rooms, 30, 15, False, Published("why"))
     assert laid_out_with(info, bookings) == info
-    assert laid_out_with(info, []) == lay_out("n", cards, [], "why")
+    assert laid_out_with(info, []) == lay_out("n", cards, [], Published("why"))
 
 
 def test_a_share_on_a_card_that_is_not_there_is_unplaced() -> None:
@@ -232,8 +233,8 @@ def test_a_node_with_too_many_pods_gets_no_more() -> None:
     bookings = [Booking(str(at), "d", str(at), 1, ((0, 1),)) for at in range(1025)]
     most, too_many = (lay_out("n", (Device(0, 2000),), bookings[:count]) for count in (1024, 1025))
 
-    assert (most.refusal, most.largest_free) == (None, 976)
-    assert (too_many.refusal, too_many.largest_free) == (
+    assert (most.published.refusal, most.largest_free) == (None, 976)
+    assert (too_many.published.refusal, too_many.largest_free) == (
         "the number of pods on the GPUs of a node is limited to 1024 pods",
         0,
     )
@@ -264,4 +265,4 @@ def test_allocatable_memory_is_kept_as_it_is_offered() -> None:
 
     assert [offered_memory(one) for one in shown] == [15, None, None, None]
     assert lay_out("n", (Device(0, 14),), []).left_in_sum is None
-    assert lay_out("n", (Device(0, 14, 14),), [], None, (), 0).left_in_sum is None
+    assert lay_out("n", (Device(0, 14, 14),), [], Published(offered=0)).left_in_sum is None

@@ -60,7 +60,7 @@ def test_an_unreadable_pod_keeps_what_it_has(book: Book) -> None:
     book.set_unreadable(pod("u").metadata, "n")
 
     assert used(book) == [4, 0]
-    assert book.snapshot().nodes["n"].refusal is None
+    assert book.snapshot().nodes["n"].published.refusal is None
 
 
 def test_a_node_with_an_unreadable_pod_gets_no_pods(book: Book) -> None:
@@ -68,18 +68,18 @@ def test_a_node_with_an_unreadable_pod_gets_no_pods(book: Book) -> None:
     book.set_node(node("m"))
     for uid in ("u", "v", "waits"):
         book.set_unreadable(pod(uid).metadata, "" if uid == "waits" else "n")
-    refusals = [book.snapshot().nodes[name].refusal for name in ("n", "m")]
+    refusals = [book.snapshot().nodes[name].published.refusal for name in ("n", "m")]
     assert refusals == ["a pod on the node cannot be read, so it is not known which GPUs have room", None]
 
     book.remove_pod(pod("u").metadata)
-    assert book.snapshot().nodes["n"].refusal is not None
+    assert book.snapshot().nodes["n"].published.refusal is not None
 
     book.set_pod(pod("v", 4, on="n", card=1))
-    assert (book.snapshot().nodes["n"].refusal, used(book)) == (None, [0, 4])
+    assert (book.snapshot().nodes["n"].published.refusal, used(book)) == (None, [0, 4])
 
     book.remove_pod(pod("v").metadata)
     book.set_unreadable(pod("v").metadata, "n")
-    assert book.snapshot().nodes["n"].refusal is None
+    assert book.snapshot().nodes["n"].published.refusal is None
 
 
 def test_pending_pods_are_kept_small(book: Book) -> None:

@@ -194,7 +194,7 @@ def test_a_refusal_of_a_node_is_known(book: Book) -> None:
     book.set_node(node("huge", 10_000, 10_000))
 
     assert (book.refusal_of("n"), book.refusal_of("x"), book.devices("x")) == (None, None, None)
-    assert (book.refusal_of("huge"), book.snapshot().nodes["huge"].refusal) == (CARDS_OF_A_NODE.refusal,) * 2
+    assert (book.refusal_of("huge"), book.snapshot().nodes["huge"].published.refusal) == (CARDS_OF_A_NODE.refusal,) * 2
 
 
 def test_answers_follow_the_bookings() -> None:

@@ -22,7 +22,7 @@ from gpushare.extender.core.explain import (
     why_no_preemption,
 )
 from gpushare.model.eviction import Evictable
-from gpushare.model.node import Booking, Device, NodeInfo, lay_out
+from gpushare.model.node import Booking, Device, NodeInfo, Published, lay_out
 from gpushare.model.placement import Question, Snapshot
 from gpushare.model.pod import Request
 from gpushare.model.wishes import Wishes
@@ -111,7 +111,7 @@ def test_a_whole_card_and_a_split_say_what_each_card_lacks() -> None:
     assert card_reason(FREE.devices[0], FREE, Question(Request(18, wishes=split))) == "too full"
     assert card_reason(FULL.devices[1], FULL, Question(Request(18, wishes=split))) == ""
     assert card_reason(FREE.devices[1], FREE, Question(Request(14, wishes=whole))) == ""
-    closed = lay_out("n", FREE.devices, [], "refused")
+    closed = lay_out("n", FREE.devices, [], Published("refused"))
     assert card_reason(FREE.devices[1], closed, Question(Request(1))) == "refused"
 
 

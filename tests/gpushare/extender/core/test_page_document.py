@@ -31,7 +31,7 @@ from gpushare.extender.core.page_document import (
 from gpushare.extender.core.page_history import BOUND, Decisions
 from gpushare.manifests import PodCondition, PodStatus, Presence
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
-from gpushare.model.node import Booking, Device, NodeInfo, lay_out
+from gpushare.model.node import Booking, Device, NodeInfo, Published, lay_out
 from gpushare.model.overuse import CardOveruse
 from gpushare.model.pod import Request
 from tests.gpushare.extender.core.booked import node, pod
@@ -212,7 +212,7 @@ def test_a_book_that_is_not_complete_is_not_looked_at() -> None:
 def info(name: str, *devices: Device, unplaced: int = 0, refusal: str | None = None) -> NodeInfo:
     """A node with these cards, and perhaps a pod on none of them."""
     pods = [Booking("u", "ns", "p", unplaced, ())] if unplaced else []
-    return lay_out(name, devices, pods, refusal)
+    return lay_out(name, devices, pods, Published(refusal))
 
 
 def followed(*nodes: NodeInfo, rows: Rows | None = None) -> Rows:
@@ -345,7 +345,7 @@ def test_pods_that_overuse_are_named_while_they_are_there() -> None:
     booking = Booking("u", "team", "greedy", 1, ((0, 1),))
     overuse = (CardOveruse("u", 0, 1024, 1253), CardOveruse("gone", 1, 1024, 2000))
     devices = (Device(0, 14, unit_mib=1024), Device(1, 14, unit_mib=1024))
-    (entry,) = followed(lay_out("n", devices, [booking], None, overuse)).entries()
+    (entry,) = followed(lay_out("n", devices, [booking], Published(overuse=overuse))).entries()
 
     assert entry.row.overusers == (Overuser(0, "team", "greedy", 1024, 1253),)
     assert [card.marks for card in entry.row.each_card()] == [OVERUSED, 0]
@@ -359,8 +359,8 @@ def test_pods_without_their_limit_are_marked() -> None:
     devices, plain = (Device(0, 14), Device(1, 14)), Booking("v", "team", "q", 1, ((0, 1),))
     overuse = (CardOveruse("u0", 1, 1024, 1253),)
     entry, false, good = followed(
-        lay_out("a", devices, [*pods, plain], None, overuse),
-        lay_out("b", devices, [plain], unlimited="it is False"),
+        lay_out("a", devices, [*pods, plain], Published(overuse=overuse)),
+        lay_out("b", devices, [plain], Published(unlimited="it is False")),
         lay_out("c", devices, [plain]),
     ).entries()
 

@@ -18,7 +18,7 @@ from gpushare.extender.core.page_document import Facts, PageDocument, WaitingPod
 from gpushare.extender.core.page_history import NOT_BOUND, Decision, Point
 from gpushare.extender.core.page_text import View, ago, amount, chosen, fragments, freshness, percent, view_of
 from gpushare.model.eviction import FIXED
-from gpushare.model.node import Booking, Device, NodeInfo, lay_out
+from gpushare.model.node import Booking, Device, NodeInfo, Published, lay_out
 from gpushare.model.overuse import CardOveruse
 
 T4, P4 = "Tesla T4", "Tesla P4"
@@ -28,7 +28,7 @@ NODES = (
     lay_out(
         "unhealthy-1", (Device(0, 14, 2, healthy=False, model=T4, reason="Xid <48>"), Device(1, 14, 13, model=T4)), []
     ),
-    lay_out("odd-1", (Device(0, 14, 20, model=T4),), [Booking("u", "ns", "p", 3, ())], "too new"),
+    lay_out("odd-1", (Device(0, 14, 20, model=T4),), [Booking("u", "ns", "p", 3, ())], Published("too new")),
 )
 
 
@@ -140,9 +140,11 @@ def test_classes_and_links_are_those_of_the_script() -> None:
     document = shown(
         lay_out("a/b", (Device(0, 10, 3, model=T4), Device(1, 8, 9, healthy=False, model=P4)), []),
         lay_out("c", (Device(0, 10),), []),
-        lay_out("greedy", (Device(0, 14, model=T4),), [pod], None, overuse),
-        lay_out("loose", (Device(0, 10),), [replace(pod, unlimited=((0, "loose"),))], unlimited="it is <False>"),
-        lay_out("odd", (Device(0, 14, 20, model=T4),), [Booking("u", "ns", "p", 3, ())], "too <new>"),
+        lay_out("greedy", (Device(0, 14, model=T4),), [pod], Published(overuse=overuse)),
+        lay_out(
+            "loose", (Device(0, 10),), [replace(pod, unlimited=((0, "loose"),))], Published(unlimited="it is <False>")
+        ),
+        lay_out("odd", (Device(0, 14, 20, model=T4),), [Booking("u", "ns", "p", 3, ())], Published("too <new>")),
         lay_out("slots", (Device(0, 14000, 2, slots=1, slots_used=1, unit_mib=1),), []),
     )
     document.waiting = [
@@ -213,7 +215,7 @@ def test_freshness_is_the_age_of_the_last_answers() -> None:
 
 def page_with(text: str) -> dict[str, str]:
     """A page on which all that comes from others is this text."""
-    document = shown(lay_out(text, (Device(0, 4, 5, model=text), Device(1, 4)), [], text))
+    document = shown(lay_out(text, (Device(0, 4, 5, model=text), Device(1, 4)), [], Published(text)))
     document.decisions = [Decision(1, "bound", text, text, text)]
     document.waiting = [
         WaitingPod(text, text, 1, text, {text: 1}, 1, 1, 0, 1, text, ""),
@@ -247,10 +249,10 @@ def test_a_node_whose_sum_is_too_small_offers_what_is_left() -> None:
     """Its largest block is what kube-scheduler has left, which it names; a pod that has ended by its phase does not count."""
     cards, ended = (Device(0, 15), Device(1, 15)), replace(FIXED, is_lingering=True)
     pods = [Booking("u", "team", "p", 12, ((0, 12),)), Booking("v", "team", "q", 1, ((0, 1),), evictable=ended)]
-    found = fragments(shown(lay_out("n", cards, pods, None, (), 15)), View())
-    enough = fragments(shown(lay_out("n", cards, pods, None, (), 30)), View())
+    found = fragments(shown(lay_out("n", cards, pods, Published(offered=15))), View())
+    enough = fragments(shown(lay_out("n", cards, pods, Published(offered=30))), View())
 
     assert texts(found["attention"]) == ["n", "kube-scheduler has 3 units left in sum"]
     assert "kube-scheduler has 3 units left in sum" in texts(found["nodes"])
     assert (texts(found["nodes"])[-1], texts(enough["nodes"])[-1]) == ("3 GiB", "15 GiB")
-    assert fragments(shown(lay_out("n", cards, pods, None, (), 5)), View())["nodes"].count("0 GiB") >= 1
+    assert fragments(shown(lay_out("n", cards, pods, Published(offered=5))), View())["nodes"].count("0 GiB") >= 1

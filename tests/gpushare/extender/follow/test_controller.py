@@ -52,9 +52,9 @@ async def test_a_node_that_cannot_limit_is_known_by_its_condition() -> None:
     odd = node("n", 10)
     odd["status"]["conditions"] = [why]
     async with following(odd) as on:
-        assert on.book.snapshot().nodes["n"].unlimited == "GPUShareMemoryLimits is False (NoHook): why"
+        assert on.book.snapshot().nodes["n"].published.unlimited == "GPUShareMemoryLimits is False (NoHook): why"
         on.api.put(node("n", 10))
-        await until(lambda: not on.book.snapshot().nodes["n"].unlimited)
+        await until(lambda: not on.book.snapshot().nodes["n"].published.unlimited)
 
 
 @pytest.mark.parametrize("is_shown_by_an_answer", [False, True])

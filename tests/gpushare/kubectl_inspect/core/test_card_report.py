@@ -213,11 +213,11 @@ def test_two_units_are_shown_as_one() -> None:
     nodes = [node("ids", annotations=later), node("slots", units="163840", annotations=slotted(81920, 81920))]
     (ids, slots), _ = build(nodes, [pod("b", "20001", on("1"), node="slots")])
 
-    assert (ids.unit, ids.info.name, ids.info.refusal) == (
+    assert (ids.unit, ids.info.name, ids.info.published.refusal) == (
         "MiB", "ids", "the node's GPUs are described by a newer version of gpushare",
     )  # fmt: skip
     assert [card.total for card in ids.info.devices] == [14336, 14336]
-    assert [one.used for one in ids.info.overuse] == [1300]
+    assert [one.used for one in ids.info.published.overuse] == [1300]
     assert [card.slots_used for card in slots.info.devices] == [0, 1]
 
 
