@@ -1,4 +1,4 @@
-"""``python -m load.bench``: /filter of the extender beside a C server that does nothing, and the device plugin with a long list."""
+"""``python -m load.bench``: /filter of the extender beside a C server that does nothing; the device plugin with a long list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusters.api.waiting import eventually
 from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
 from clusters.processes.scratch import scratch_folder
-from load.bench import device_list
+from load.bench import allocations, device_list
 from load.bench.bench_figures import NOTHING, round_medians, summary, targets, text
 from load.bench.bench_servers import (
     Bed,
@@ -37,6 +37,8 @@ _SEED: Final = 1
 # Nodes of a full run, and of a quick one; and how often each server is asked in each cell.
 _NODES: Final = ((1000, 5000, 15_000), (1000, 5000))
 _QUESTIONS: Final = (2000, 1000)
+# At most.
+_ALLOCATIONS: Final = 500
 # Names in a short question; a long one has all.
 _NAMES: Final = 500
 # Watch events a second if it is not quiet.
@@ -87,7 +89,8 @@ def plan_of(argv: Sequence[str] | None) -> Plan:
     parser = argparse.ArgumentParser(
         prog="python -m load.bench",
         description="Measures the extender beside a C server that does nothing, in one run and asked in turn: /filter, and the "
-        "first sync; then the device plugin with a long list. Clusters are simulated: clusters/simulated/load.",
+        "first sync; then the device plugin with a long list, and its answers to Allocate. Clusters are simulated: "
+        "clusters/simulated/load.",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
@@ -126,7 +129,7 @@ class Measuring:
         self._bed = bed
         self._progress = progress
         self._port = free_port()
-        self.run: dict[str, Any] = {"filter": [], "sync": [], "device_list": {}, "left_out": []}
+        self.run: dict[str, Any] = {"filter": [], "sync": [], "device_list": {}, "allocations": {}, "left_out": []}
 
     async def all(self) -> None:
         """All measures of the plan. Raises CannotMeasureError."""
@@ -139,6 +142,8 @@ class Measuring:
                 await self._cluster(replace(self._bed, stack=stack), nodes, [nothing] if nothing else [])
         self._say("device plugin: a long list, and at rest")
         self.run["device_list"] = await device_list.measure(self._plan.rest_seconds)
+        self._say("device plugins: Allocate, without and with limits")
+        self.run["allocations"] = await allocations.measure(min(self._plan.questions, _ALLOCATIONS))
 
     async def _cluster(self, bed: Bed, nodes: int, floor: list[Server]) -> None:
         file = CLUSTERS / f"nodes-{nodes}.yaml"

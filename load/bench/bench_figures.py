@@ -1,7 +1,7 @@
 """From times to figures: percentiles, ratios, whether the targets of the project are met; and all of it as text. Pure.
 
 A run is one mapping, which is also the JSON file: ``filter`` has a row for each server, ``sync`` one for each start, and
-``device_list`` are the figures of the device plugin.
+``device_list`` and ``allocations`` are the figures of the device plugin.
 """
 
 from __future__ import annotations
@@ -102,7 +102,15 @@ def targets(run: Mapping[str, Any]) -> list[Promise]:
 
 def text(run: Mapping[str, Any]) -> str:
     """All of it."""
-    parts = (warning(run["machine"]), _targets(run), _filters(run), _syncs(run), _device_list(run), _left_out(run))
+    parts = (
+        warning(run["machine"]),
+        _targets(run),
+        _filters(run),
+        _syncs(run),
+        _device_list(run),
+        _allocations(run),
+        _left_out(run),
+    )
     return "\n\n".join("\n".join(lines) for part in parts if (lines := list(part)))
 
 
@@ -146,6 +154,16 @@ def _device_list(run: Mapping[str, Any]) -> Iterator[str]:
             f"{found['unhealthy_bytes_share']:.3f} of one list's bytes"
         )
         yield f"at rest the plugin takes {found['rest_share']:.2%} of a processor"
+
+
+def _allocations(run: Mapping[str, Any]) -> Iterator[str]:
+    if found := run["allocations"]:
+        yield "Allocate by --memory-limit, asked in turn: milliseconds (cpu: of the plugin, from pod to pod), and its memory in MiB"
+        rows = [
+            (name, *(number(one[key], 2) for key in ("p50_ms", "p99_ms", "cpu_ms", "mib")))
+            for name, one in found.items()
+        ]
+        yield from table(("limits", "p50", "p99", "cpu", "memory"), rows)
 
 
 def _left_out(run: Mapping[str, Any]) -> Iterator[str]:

@@ -22,15 +22,18 @@ import grpc.aio
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import NODES
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
+from clusters.kubelet.kubelet_cards import Cards
+from clusters.kubelet.memory_limits import MemoryLimits
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.processes.program import Program
-from clusters.simulated_node import SimulatedNode, environment_of_programs
+from clusters.provider import NodeSpec
+from clusters.simulated_node import SimulatedNode, environment_of_programs, new_cards
 from clusters.targets import load_target
 from load.readings import mib
 
-_NODE: Final = "bench"
-_SOCKET: Final = "aliyungpushare.sock"
+NODE: Final = "bench"
+SOCKET: Final = "aliyungpushare.sock"
 # 8 cards of 80 GiB make 72,816 ids of 9 MiB: the first whole number of MiB with more than the 68,000 ids of the promise.
 _BOX: Final = "a100x8"
 _UNIT: Final = "9MiB"
@@ -51,12 +54,12 @@ class Received(NamedTuple):
 
 async def measure(rest_seconds: float) -> dict[str, float]:
     """Two plugins, one after the other; seconds, MiB, and parts of one list's bytes and of a processor. Raises ClusterError."""
-    async with _plugin("--memory-unit", _UNIT, "--max-ids", "1000000") as (sockets, program, node):
-        first = await receive(sockets / _SOCKET)
-        again = statistics.median([(await receive(sockets / _SOCKET)).seconds for _ in range(_ROUNDS)])
-        unhealthy = await receive(sockets / _SOCKET, after=lambda: node.fake_nvml("xid", "3", "48"))
+    async with plugin("--memory-unit", _UNIT, "--max-ids", "1000000") as (sockets, program, node, _):
+        first = await receive(sockets / SOCKET)
+        again = statistics.median([(await receive(sockets / SOCKET)).seconds for _ in range(_ROUNDS)])
+        unhealthy = await receive(sockets / SOCKET, after=lambda: node.fake_nvml("xid", "3", "48"))
         list_mib = mib(program.pid or 0, "VmHWM")
-    async with _plugin() as (sockets, program, _):
+    async with plugin() as (sockets, program, *_):
         rest_share = await _at_rest(sockets, program.pid or 0, rest_seconds)
         rest_mib = mib(program.pid or 0, "VmRSS")
     return {
@@ -80,14 +83,23 @@ class _Registry(pb_grpc.RegistrationServicer):
 
     async def Register(self, request: Any, context: Any) -> Any:  # noqa: N802
         """Taken."""
-        if request.endpoint == _SOCKET:
+        if request.endpoint == SOCKET:
             self.registered.set()
         return pb.Empty()
 
 
+class Bench(NamedTuple):
+    """A plugin that is registered: the folder of its sockets, its process, its simulated cards, and its API server."""
+
+    sockets: Path
+    program: Program
+    node: SimulatedNode
+    kubeconfig: Path
+
+
 @asynccontextmanager
-async def _plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, SimulatedNode]]:
-    """A plugin that is registered: the folder of its sockets, its process, and its simulated cards."""
+async def plugin(*flags: str, driver: str | None = None) -> AsyncIterator[Bench]:
+    """A plugin with these flags, on eight cards; its node can limit memory if the driver can."""
     async with AsyncExitStack() as stack:
         # Paths of sockets are short.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp")))
@@ -95,12 +107,14 @@ async def _plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, SimulatedNo
         server = EmbeddedControlPlane(folder)
         await server.start(controllers=False)
         stack.push_async_callback(server.stop)
-        node = SimulatedNode(_NODE, folder, {**environment_of_programs(os.environ), "LOG_LEVEL": "warn"})
-        await node.fake_nvml("init", "--box", _BOX)
+        node = SimulatedNode(NODE, folder, {**environment_of_programs(os.environ), "LOG_LEVEL": "warn"})
+        spec = NodeSpec(NODE, _BOX, driver)
+        with new_cards(node.state_file, spec) as state:
+            MemoryLimits(folder / "cgroup", folder / "proc", Cards(state), spec.memory_limits).show_kernel()
         async with ApiClient.from_kubeconfig(server.kubeconfig) as api:
-            await api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": _NODE}})
+            await api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
             info = {"status": {"nodeInfo": {"kubeletVersion": "v1.30.0", "bootID": "bench"}}}
-            await api.patch(NODES, _NODE, info, subresource="status")
+            await api.patch(NODES, NODE, info, subresource="status")
         registry, kubelet, sockets = _Registry(), grpc.aio.server(), folder / "device-plugins"
         sockets.mkdir()
         pb_grpc.add_RegistrationServicer_to_server(registry, kubelet)
@@ -114,7 +128,7 @@ async def _plugin(*flags: str) -> AsyncIterator[tuple[Path, Program, SimulatedNo
             return registry.registered.is_set()
 
         await program.launch(is_ready)
-        yield sockets, program, node
+        yield Bench(sockets, program, node, server.kubeconfig)
 
 
 async def receive(socket: Path, after: Callable[[], Awaitable[object]] | None = None) -> Received:
@@ -141,12 +155,12 @@ async def _at_rest(sockets: Path, pid: int, seconds: float) -> float:
             stack.callback(stream.cancel)
             await stream.read()
         await asyncio.sleep(_SETTLE_SECONDS)
-        began, cpu = time.monotonic(), _processor_seconds(pid)
+        began, cpu = time.monotonic(), processor_seconds(pid)
         await asyncio.sleep(seconds)
-        return (_processor_seconds(pid) - cpu) / (time.monotonic() - began)
+        return (processor_seconds(pid) - cpu) / (time.monotonic() - began)
 
 
-def _processor_seconds(pid: int) -> float:
+def processor_seconds(pid: int) -> float:
     """The time of all threads as the scheduler counts it: not in ticks, of which a program at rest takes few."""
     threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9

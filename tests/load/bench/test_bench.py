@@ -40,6 +40,10 @@ def test_the_smallest_run_writes_every_number(tmp_path, capsys) -> None:
     listed = run["device_list"]
     assert listed["ids"] == 72_816
     assert min(listed["list_mib"], listed["rest_mib"], listed["first_seconds"]) > 0
+    assert {name: one["p99_ms"] >= one["p50_ms"] > 0 < one["mib"] for name, one in run["allocations"].items()} == {
+        "off": True,
+        "driver": True,
+    }
     assert "device list of 72816 ids" in capsys.readouterr().out
 
 
@@ -118,6 +122,7 @@ RUN: dict[str, Any] = {
         | {"rss_mib": 200.0, "peak_mib": 260.0}
     ],
     "device_list": {},
+    "allocations": {"driver": {"p50_ms": 1.5, "p99_ms": 17.0, "cpu_ms": 4.23, "mib": 57.6}},
     "left_out": ["the sea"],
 }
 LISTED = {"first_seconds": 0.25, "list_mib": 120.0, "rest_mib": 61.0}
@@ -149,4 +154,5 @@ def test_targets_are_judged_by_the_cells_that_they_name() -> None:
         (0.25, True), (120.0, True), (61.0, False),
     ]  # fmt: skip
     assert {target.is_kept for target in targets({"filter": [], "sync": [], "device_list": {}})} == {None}
-    assert "not measured" in text({**RUN, "filter": []})
+    assert "not measured" in (found := text({**RUN, "filter": []}))
+    assert "driver  1.50  17.00  4.23   57.60" in found
