@@ -45,8 +45,9 @@ def is_without_room(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
     A kubelet that restarted admits what it finds by age, of one second in any order; ends pods between two of their containers; and
     keeps the ids of pods that have ended until it has looked at all. So the plugin takes one pod for another, and
     if their sizes differ and the cards are full the annotations cannot all follow: a pod is refused, and no card over-booked.
-    A real kubelet that asks for a pod which the API server has removed is such a one, too: the plugin takes its calls for
-    those of another pod (seen once).
+    A kubelet that admits equal pods in any order is one, too, while annotations of several are being exchanged: an extender may
+    bind a pod to a card whose ids another pod was answered just then. A real kubelet that asks for a pod which the API server has
+    removed is such a one as well: the plugin takes its calls for those of another pod (seen once).
     """
     message = pod["status"].get("message", "") if pod["status"].get("phase") == "Failed" else ""
     return pod["spec"].get("nodeName") in kubelets and _NO_ROOM in message and _KEPT not in message

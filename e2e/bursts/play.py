@@ -267,7 +267,7 @@ class Player:
 
         A pod that was moved is left out: extenders book it on both cards, if it names that of its Binding again.
         """
-        moved = {uid for node in self.nodes for uid in _MOVED.findall(self._cluster.log(_PROGRAM, node))}
+        moved = {uid for node in self.nodes for uid in self._moved_on(node)}
         edited = {name for name, pod in burst.staying.items() if pod.is_edited}
         cards = {}
         for pod in await self._pods():
@@ -288,6 +288,10 @@ class Player:
             ]
 
         return await self._until_right(wrong, "cards are as before")
+
+    def _moved_on(self, node: str) -> list[str]:
+        """The uids of the pods that the node's plugin has written on another card."""
+        return _MOVED.findall(self._cluster.log(_PROGRAM, node))
 
     async def _trouble(self, burst: Burst) -> list[str]:
         """In some worlds cards of a node with pods fail and recover, its plugin is away a while, or its Node is created again."""
@@ -450,6 +454,8 @@ class Player:
                     pods = [pod for pod in await self._pods() if not is_held(pod)]
                     turned_away = [pod for pod in pods if is_turned_away(pod, burst.restarted | self._restarted)]
                     shuffled = burst.kubelets | self._restarted | self._passed_over
+                    if any(is_without_room(pod, frozenset(self.nodes)) for pod in pods):
+                        shuffled |= {node for node in self.nodes if self._moved_on(node)}
                     without_room = [pod for pod in pods if is_without_room(pod, shuffled)]
                     kept_out = [pod for pod in pods if self._is_real and is_kept_out(pod) and pod not in turned_away]
                     self._without_room += len(without_room)

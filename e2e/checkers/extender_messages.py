@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -21,6 +22,8 @@ REFUSED: Final = "refused with room"
 LAG_SECONDS: Final = 2.0
 # Programs that stood still read a whole list before they know the changes.
 STILL_SECONDS: Final = 10.0
+# An extender that read the end of a pod's move and not its steps may book both cards, until it has compared its book with the API.
+CONFLICT_SECONDS: Final = 40.0
 _HIGHEST_SCORE: Final = 10
 # The longest text of a wish that is judged, in characters.
 _LONGEST: Final = 200
@@ -230,7 +233,9 @@ def settled_book(state: State, entry: Entry) -> Iterator[Finding]:
 
 def _is_settled(state: State, node: str, asked: Asked) -> bool:
     """Had the extender the time to read all changes of the node before it was asked?"""
-    begun = asked.begun or asked.at
+    begun, moved = asked.begun or asked.at, state.moved.get(node, -math.inf)
+    if moved - state.stood_still < STILL_SECONDS and begun - moved < CONFLICT_SECONDS:
+        return False
     return begun - state.touched.get(node, -LAG_SECONDS) >= LAG_SECONDS and begun - state.stood_still >= STILL_SECONDS
 
 

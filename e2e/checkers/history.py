@@ -100,6 +100,8 @@ class State:
     """When the API server last wrote a node's cards or amounts, or one of its pods."""
     stood_still: float = -math.inf
     """When programs last went on that had been stopped."""
+    moved: dict[str, float] = field(default_factory=dict)
+    """When a bound pod of a node was last written on another card."""
     binds: list[Asked] = field(default_factory=list)
     streams: set[Place] = field(default_factory=set)
     """Those of whose plugin the stream of lists is open."""
@@ -142,12 +144,17 @@ class State:
             case Written(kind="configmaps"):
                 self._take_ban(entry)
             case Written(kind="pods"):
-                self._write(self.pods, "uid", entry)
-                self._touch(entry, lambda pod: pod["spec"].get("nodeName", ""))
+                self._take_pod(entry)
             case Written(kind="nodes"):
                 self._write(self.nodes, "name", entry)
                 if _cards_of(entry.old) != _cards_of(entry.new):
-                    self._touch(entry, lambda node: node["metadata"]["name"])
+                    self._touch(entry, lambda node: node["metadata"]["name"], self.touched)
+
+    def _take_pod(self, entry: Written) -> None:
+        self._write(self.pods, "uid", entry)
+        self._touch(entry, _node_of, self.touched)
+        if "" != _index_of(entry.old) != _index_of(entry.new) != "":
+            self._touch(entry, _node_of, self.moved)
 
     def _take_ban(self, entry: Written) -> None:
         name = (entry.new or entry.old or {})["metadata"]["name"]
@@ -163,8 +170,8 @@ class State:
         if entry.new is not None:
             known[entry.new["metadata"][key]] = entry.new
 
-    def _touch(self, entry: Written, place: Callable[[Object], str]) -> None:
-        self.touched.update({place(item): entry.at for item in (entry.old, entry.new) if item is not None})
+    def _touch(self, entry: Written, place: Callable[[Object], str], times: dict[str, float]) -> None:
+        times.update({place(item): entry.at for item in (entry.old, entry.new) if item is not None})
 
     def _take_list(self, entry: PluginCall) -> None:
         place = entry.place
@@ -191,6 +198,17 @@ def _change(known: dict[str, Object], key: str, change: Change) -> None:
         known.pop(key, None)
     else:
         known[key] = change.item
+
+
+def _node_of(pod: Object) -> str:
+    return str(pod["spec"].get("nodeName", ""))
+
+
+def _index_of(pod: Object | None) -> str:
+    """ "" for a pod that is not bound."""
+    if pod is None or not _node_of(pod):
+        return ""
+    return str((pod["metadata"].get("annotations") or {}).get(spec.POD_INDEX, ""))
 
 
 def _cards_of(node: Object | None) -> tuple[Any, ...]:
