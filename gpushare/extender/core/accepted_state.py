@@ -12,15 +12,15 @@ which changes the index of a pod on one card before its containers start, in ste
 A watch shows every step; a list after a broken watch (a *gap*) shows the last one only. From that follow the rules:
 
 * The first valid allocation that is seen of a pod counts: it is the Binding's, or the plugin's for a pod bound by hand.
-* Before the pod was started a step of a repair counts. Another index without a mark is no step, so it changes nothing. After
-  a gap it may be the end of a repair, so both cards are booked, which is called a *conflict*.
+* Before the pod was started a step of a repair counts, also one from a card in conflict. Another index without a mark is no
+  step, so it changes nothing. After a gap it may be the end of a repair, so both cards are booked, which is called a *conflict*.
 * The first state in which the pod is seen started freezes the cards. If that state names a card which was never marked, it is in
   conflict: a plugin that was started in between may have let the containers onto it. After that a mark may only go away.
 * A later state that names the card of the Binding again is in conflict with the end of a repair that was seen: the plugin writes
   that card back if the repair was the author's invention.
 * An allocation that is gone, that cannot be read, or that is spread over other cards, changes nothing.
 
-A conflict books the pod on all cards in question, at most four, so no card that its containers may hold looks free. It ends in
+A conflict books the pod on all cards in question, so no card that its containers may hold looks free. It ends in
 favour of the card that two audits in a row find named, on a node where our plugin runs: the plugin corrects an annotation that
 contradicts the kubelet.
 """
@@ -105,12 +105,14 @@ def accept(
 def _moved(known: AcceptedState, now: AcceptedState, named: Allocation, has_gap: bool) -> AcceptedState:
     """A pod of one card is shown on another one."""
     before, card = known.shares[0][0], named.index
-    if not known.is_started and (card == known.mark or named.repair == before):
-        left = None if named.repair is None else before
-        return replace(now, shares=named.shares, mark=left, in_conflict=known.in_conflict - {card})
+    if not known.is_started:
+        if card == known.mark or named.repair == before:
+            return replace(now, shares=named.shares, mark=named.repair, in_conflict=known.in_conflict - {card})
+        if has_gap or card in known.in_conflict:
+            return replace(now, mark=named.repair, in_conflict=known.in_conflict | {card})
     is_first_started = now.is_started and not known.is_started
     others = known.in_conflict - {known.origin, known.mark}
-    if card in (known.origin, known.mark) or (not known.is_started and (has_gap or is_first_started) and not others):
+    if card in (known.origin, known.mark) or (is_first_started and not others):
         return replace(now, in_conflict=known.in_conflict | {card})
     return now
 
