@@ -10,7 +10,7 @@ import json
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,9 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def connect(write: Write, nowhere: str) -> Connect:
-    """Writes a kubeconfig, and connects by it."""
-    return lambda *fields, **more: config.connect(write(*fields, **more), service_account=nowhere)
+    """Writes a kubeconfig, and connects by its context; the file before it has another one, which is current."""
+    before = f"/does/not/exist:{write('http://127.0.0.1:1', name='before')}"
+    return lambda *fields, **more: config.connect(f"{before}:{write(*fields, **more)}", "one", service_account=nowhere)
 
 
 async def list_once(client: ApiClient) -> None:
@@ -179,18 +180,6 @@ async def test_the_output_of_an_exec_plugin_is_not_shown(connect: Connect, tmp_p
     assert not caught.value.may_have_happened
 
 
-async def test_the_context_that_is_asked_for(write: Write, nowhere: str) -> None:
-    """Several files are merged: each context is found, the first file's current one counts."""
-    api = answer_with("two")
-    async with listen(api) as url:
-        paths = f"/does/not/exist:{write('http://127.0.0.1:1', name='one')}:{write(url, {'token': 'two'}, name='two')}"
-        await list_once(config.connect(paths, "two", service_account=nowhere))
-        with pytest.raises(UnreachableError):
-            await list_once(config.connect(paths, service_account=nowhere))
-
-    assert len(api.calls) == 1
-
-
 def server_side(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContext:
     """A server with a certificate of that name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -286,13 +275,9 @@ async def test_in_cluster(
     assert len(api.calls) == 1
 
 
-@pytest.mark.parametrize("paths", ["/does/not/exist", "{folder}/absent:{folder}/there"])
-def test_a_kubeconfig_that_is_named_in_vain_says_so(tmp_path: Path, nowhere: str, paths: str) -> None:
-    """The error names the flag if no file is there, and of several files those that are there."""
-    (tmp_path / "there").write_text("{}")
-    says = "--kubeconfig" if "there" not in paths else f"the kubeconfig {tmp_path}/there has no current context"
-    with pytest.raises(UsageError, match=says):
-        config.connect(paths.format(folder=tmp_path), service_account=nowhere)
+def _context_of(cluster: str) -> str:
+    """A kubeconfig whose current context names this cluster."""
+    return f"current-context: x\ncontexts: [{{name: x, context: {{cluster: {cluster}}}}}]"
 
 
 @pytest.mark.parametrize(
@@ -303,29 +288,32 @@ def test_a_kubeconfig_that_is_named_in_vain_says_so(tmp_path: Path, nowhere: str
         ("", "no current context"),
         ("current-context: x", "'x'"),
         ("current-context: [x]", "has no context"),
-        ("current-context: x\ncontexts: [{name: x, context: {cluster: y}}]", "'y'"),
+        (_context_of("y"), "'y'"),
         ("contexts: [{context: {}}]", "no name"),
         ("users: [{name: x, user: 7}]", "no mapping"),
         ("users: [{name: u, user: {token: a}}, {name: u, user: {token: b}}]", "users has two entries named 'u'"),
-        *((f"{section}: 5", f"{section} is no list") for section in ("clusters", "contexts", "users")),
-        ("current-context: x\ncontexts: [{name: x, context: {cluster: 3}}]", "kubeconfig"),
+        ("contexts: 5", "contexts is no list"),
+        (_context_of("3"), "kubeconfig"),
         *(
-            (
-                "current-context: x\ncontexts: [{name: x, context: {cluster: x}}]\n"
-                f"clusters: [{{name: x, cluster: {{server: 'https://h', certificate-authority{authority}}}}}]",
-                "'x'",
-            )
-            for authority in (": /does/not/exist", "-data: '!'")
+            (f"{_context_of('x')}\nclusters: [{{name: x, cluster: {{server: 'https://h', {authority}}}}}]", "'x'")
+            for authority in ("certificate-authority: /does/not/exist", "certificate-authority-data: '!'")
         ),
     ],
 )
-def test_a_kubeconfig_that_makes_no_sense_says_so(tmp_path: Path, nowhere: str, text: str, says: str) -> None:
-    """A usage error with the file or context in it, never a traceback."""
-    path = tmp_path / "config"
-    path.write_text(text)
-
+def test_a_kubeconfig_that_makes_no_sense_says_so(tmp_path: Path, text: str, says: str) -> None:
+    """A usage error with the file or context in it, never a traceback, of one file or among others that are not there."""
+    (tmp_path / "config").write_text(text)
     with pytest.raises(UsageError, match=says):
-        config.connect(str(path), service_account=nowhere)
+        config.connect(f"{tmp_path}/absent:{tmp_path}/config", service_account=str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(("path", "says"), [("absent", "--kubeconfig"), ("", "Is a directory")])
+def test_a_kubeconfig_that_is_no_file_is_an_error(tmp_path: Path, path: str, says: str) -> None:
+    """If nothing is there the error names the flag. A folder is no reason to take the login of the service account."""
+    if not path:
+        (tmp_path / "token").write_text("of-the-account")
+    with pytest.raises(UsageError, match=says):
+        config.connect(str(tmp_path / path), service_account=str(tmp_path))
 
 
 def test_an_authority_may_have_comments_in_any_language(connect: Connect) -> None:
@@ -368,22 +356,37 @@ def test_fields_that_kubectl_refuses_are_refused(
         connect(**{"server": "https://127.0.0.1:1", "user": user, **cluster})
 
 
-def test_kubeconfig_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
-    """In a pod with a service account, a path that cannot be read is an error, and not the service account's login."""
-    account = tmp_path / "account"
-    account.mkdir()
-    (account / "token").write_text("of-the-account")
-    with pytest.raises(UsageError, match="Is a directory"):
-        config.connect(str(tmp_path), service_account=str(account))
+async def _connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reply: int) -> str:
+    """An HTTP proxy's part of the talk: the place that is asked for."""
+    place = (await reader.readuntil(b"\r\n\r\n")).decode().split(" ")[1]
+    writer.write(f"HTTP/1.1 {reply or 200} Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n".encode())
+    return place
 
 
-# The proxy's part of the talk before bytes go through; the port on this machine that they go to, 0 to end.
-Greeting = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[int]]
+async def _socks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, reply: int, login: bytes) -> str:
+    """That of a SOCKS5 proxy (RFC 1928), with a login (RFC 1929) or without."""
+
+    async def text() -> bytes:
+        return await reader.readexactly((await reader.readexactly(1))[0])
+
+    await reader.readexactly(1)
+    method = 2 if login else 0
+    writer.write(bytes([5, method if method in await text() else 0xFF]))
+    if login:
+        await reader.readexactly(1)
+        writer.write(bytes([1, await text() + b":" + await text() != login]))
+    kind = (await reader.readexactly(4))[3]
+    name = await text() if kind == 3 else await reader.readexactly(4 * kind)
+    host = name.decode() if kind == 3 else str(ipaddress.ip_address(name))
+    port = int.from_bytes(await reader.readexactly(2))
+    writer.write(bytes([5, reply, 0, 1, 0, 0, 0, 0, 0, 0]))
+    return f"{host}:{port}"
 
 
 @contextlib.asynccontextmanager
-async def listening(greet: Greeting) -> AsyncIterator[int]:
-    """A proxy that takes every host for this machine; its port."""
+async def proxy(scheme: str, reply: int = 0, login: bytes = b"") -> AsyncIterator[tuple[str, list[str]]]:
+    """A proxy that takes every host for this machine, or refuses with ``reply``: its place, and the hosts that were asked for."""
+    asked: list[str] = []
     pumps: list[asyncio.Task[None]] = []
 
     async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
@@ -393,128 +396,67 @@ async def listening(greet: Greeting) -> AsyncIterator[int]:
         target.close()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        port = await greet(reader, writer)
-        if not port:
+        talk = _connect(reader, writer, reply) if scheme == "http" else _socks(reader, writer, reply, login)
+        try:
+            asked.append(await talk)
+        except asyncio.IncompleteReadError:
+            reader.feed_eof()
+        if reply or reader.at_eof():
             writer.close()
             return
-        behind, before = await asyncio.open_connection("127.0.0.1", port)
+        behind, before = await asyncio.open_connection("127.0.0.1", int(asked[-1].rpartition(":")[2]))
         pumps.extend(asyncio.ensure_future(pump(*ends)) for ends in ((behind, writer), (reader, before)))
 
     async with await asyncio.start_server(serve, "127.0.0.1") as server:
-        yield server.sockets[0].getsockname()[1]
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", asked
         await asyncio.gather(*pumps)
 
 
-@contextlib.asynccontextmanager
-async def proxy(answer: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> AsyncIterator[tuple[str, list[str]]]:
-    """A proxy for CONNECT: its URL, and the hosts that were asked for."""
-    asked: list[str] = []
-
-    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
-        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().split(" ")[1])
-        writer.write(answer)
-        return int(asked[-1].rpartition(":")[2]) if b" 200 " in answer else 0
-
-    async with listening(greet) as port:
-        yield f"http://127.0.0.1:{port}", asked
-
-
-@contextlib.asynccontextmanager
-async def socks(reply: int = 0, login: bytes = b"") -> AsyncIterator[tuple[str, list[str]]]:
-    """A SOCKS5 proxy (RFC 1928), with a login (RFC 1929) or without: its place, and the hosts that were asked for."""
-    asked: list[str] = []
-
-    async def text(reader: asyncio.StreamReader) -> bytes:
-        return await reader.readexactly((await reader.readexactly(1))[0])
-
-    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
-        await reader.readexactly(1)
-        method = 2 if login else 0
-        known = method in await text(reader)
-        writer.write(bytes([5, method if known else 0xFF]))
-        if login:
-            await reader.readexactly(1)
-            is_right = await text(reader) + b":" + await text(reader) == login
-            writer.write(bytes([1, not is_right]))
-        kind = (await reader.readexactly(4))[3]
-        name = await text(reader) if kind == 3 else await reader.readexactly(4 * kind)
-        host = name.decode() if kind == 3 else str(ipaddress.ip_address(name))
-        port = int.from_bytes(await reader.readexactly(2))
-        asked.append(f"{host}:{port}")
-        writer.write(bytes([5, reply, 0, 1, 0, 0, 0, 0, 0, 0]))
-        return port if not reply else 0
-
-    async with listening(greet) as port:
-        yield f"127.0.0.1:{port}", asked
-
-
-async def test_https_goes_through_a_tunnel_of_the_proxy(connect: Connect, tmp_path: Path) -> None:
-    """The server behind the proxy is verified by its own name, and the login is sent to it alone."""
-    authority, api = trustme.CA(), answer_with("t")
-    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
-    async with listen(api, tls=server_side(authority, "cluster.invalid")) as url, proxy() as (way, asked):
-        port = url.rpartition(":")[2]
-        fields = {"certificate-authority": str(tmp_path / "ca.crt"), "proxy-url": way}
-        await list_once(connect(f"https://cluster.invalid:{port}", {"token": "t"}, **fields))
-
-    assert (asked, len(api.calls)) == ([f"cluster.invalid:{port}"], 1)
-
-
-async def test_a_proxy_that_refuses_is_an_error_without_effects(connect: Connect) -> None:
-    """Nothing was sent to the server, and the proxy's password is not shown."""
-    async with proxy(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n") as (way, _):
-        client = connect("https://cluster.invalid", **{"proxy-url": way.replace("//", "//user:sesame@")})
-        with pytest.raises(UnreachableError, match="407") as caught:
-            await list_once(client)
-
-    assert not caught.value.may_have_happened
-    assert "sesame" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
-    ("host", "kind", "login"),
+    ("host", "scheme", "login"),
     [
+        ("cluster.invalid", "http", ""),
         ("cluster.invalid", "socks5", ""),
         ("cluster.invalid", "SOCKS5h", "user:se%20same@"),
         ("192.0.2.7", "socks5", ""),
         ("[2001:db8::7]", "socks5", ""),
     ],
 )
-async def test_https_goes_through_a_socks5_proxy(
-    connect: Connect, tmp_path: Path, host: str, kind: str, login: str
+async def test_https_goes_through_a_tunnel_of_the_proxy(
+    connect: Connect, tmp_path: Path, host: str, scheme: str, login: str
 ) -> None:
-    """The proxy looks the name up, and the server behind it is verified by its own name."""
+    """The proxy looks the name up; the server behind it is verified by its own name, and the login is sent to it alone."""
     authority, api, name = trustme.CA(), answer_with("t"), host.strip("[]")
     authority.cert_pem.write_to_path(tmp_path / "ca.crt")
-    way = socks(login=b"user:se same" if login else b"")
+    way = proxy(scheme, login=b"user:se same" if login else b"")
     async with listen(api, tls=server_side(authority, name)) as url, way as (place, asked):
         port = url.rpartition(":")[2]
-        fields = {"certificate-authority": str(tmp_path / "ca.crt"), "proxy-url": f"{kind}://{login}{place}"}
+        fields = {"certificate-authority": str(tmp_path / "ca.crt"), "proxy-url": f"{scheme}://{login}{place}"}
         await list_once(connect(f"https://{host}:{port}", {"token": "t"}, **fields))
         fields["tls-server-name"] = "other.invalid"
         with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED") as caught:
             await list_once(connect(f"https://{host}:{port}", {"token": "t"}, **fields))
 
-    assert (asked, len(api.calls)) == ([f"{name}:{port}"] * 2, 1)
+    assert (asked, len(api.calls)) == ([f"{host if scheme == 'http' else name}:{port}"] * 2, 1)
     assert not caught.value.may_have_happened
 
 
 @pytest.mark.parametrize(
-    ("reply", "login", "given", "why"),
+    ("scheme", "reply", "login", "given", "why"),
     [
-        (5, b"", "", "the SOCKS5 proxy refused: Connection refused by destination host"),
-        (2, b"", "", "the SOCKS5 proxy refused: Connection not allowed by ruleset"),
-        (0, b"a:b", "", "the SOCKS5 proxy refused: No acceptable authentication methods"),
-        (0, b"a:b", "user:sesame@", "the SOCKS5 proxy refused: Username and password authentication failure"),
+        ("http", 407, b"", "user:sesame@", "407"),
+        ("socks5", 5, b"", "", "the SOCKS5 proxy refused: Connection refused by destination host"),
+        ("socks5", 0, b"a:b", "", "the SOCKS5 proxy refused: No acceptable authentication methods"),
+        ("socks5", 0, b"a:b", "user:sesame@", "the SOCKS5 proxy refused: Username and password authentication failure"),
     ],
 )
-async def test_a_socks5_proxy_that_refuses_is_an_error(
-    connect: Connect, reply: int, login: bytes, given: str, why: str
+async def test_a_proxy_that_refuses_is_an_error_without_effects(
+    connect: Connect, scheme: str, reply: int, login: bytes, given: str, why: str
 ) -> None:
     """Nothing was sent to the server, and the proxy's password is not shown."""
-    async with socks(reply, login) as (place, _):
+    async with proxy(scheme, reply, login) as (place, _):
         with pytest.raises(UnreachableError, match=why) as caught:
-            await list_once(connect("https://cluster.invalid", **{"proxy-url": f"socks5://{given}{place}"}))
+            await list_once(connect("https://cluster.invalid", **{"proxy-url": f"{scheme}://{given}{place}"}))
 
     assert not caught.value.may_have_happened
     assert "sesame" not in str(caught.value)
