@@ -7,9 +7,9 @@ server one that knows no pod and refuses to bind.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 import httptools
@@ -28,6 +28,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.manifests import Node, Pod
 from gpushare.serving.http_connection import HttpConnection
 from gpushare.serving.open_connections import Connections
+from tests.gpushare.extender.rig import node, pod
 
 # Every answer is one of these; 500 is an unexpected error.
 STATUSES: Final = frozenset({200, 301, 308, 400, 404, 405, 413, 431, 503})
@@ -47,18 +48,13 @@ class Edge:
         self._problems: list[object] = []
         self._loop.set_exception_handler(lambda _, context: self._problems.append(context))
         self.book = Book()
-        for document in (_node("n1", 28, 2), _node("n2", 11, 1)):
+        for document in (node("n1", 14, 14), node("n2", 11)):
             self.book.set_node(msgspec.convert(document, Node))
-        for document in (_pod("held", 4, node="n1"), _pod("waits", 3)):
+        for document in (pod("held", 4, "n1", 0, uid="uid-1"), pod("waits", 3, uid="uid-2")):
             self.book.set_pod(msgspec.convert(document, Pod))
         binder = Binder(_Refusing(), self.book, clock_ns=lambda: 1, monotonic=time.monotonic)
         verbs = Verbs(
-            self.book,
-            binder,
-            FilterCache(),
-            is_ready=is_ready,
-            policy=wire.POLICY_BINPACK,
-            monotonic=time.monotonic,
+            self.book, binder, FilterCache(), is_ready=is_ready, policy=wire.POLICY_BINPACK, monotonic=time.monotonic
         )
         self._routes = Routes(self.book, verbs, is_ready)
         self._before = self._said()
@@ -139,27 +135,18 @@ class _Transport(asyncio.Transport):
         self.reads = True
 
 
-class _Answers:
-    """The statuses of answers, as an HTTP parser reads them."""
-
-    def __init__(self) -> None:
-        self.found: list[int] = []
-        self.parser: Any = httptools.HttpResponseParser(self)
-
-    def on_headers_complete(self) -> None:
-        self.found.append(self.parser.get_status_code())
-
-
 def _statuses(written: bytes) -> list[int]:
-    """Raises BrokenError if it is not one whole answer after the other."""
-    answers = _Answers()
+    """Those of the answers, as an HTTP parser reads them. Raises BrokenError if it is not one whole answer after the other."""
+    found: list[int] = []
+    heads = SimpleNamespace(on_headers_complete=lambda: found.append(parser.get_status_code()))
+    parser: Any = httptools.HttpResponseParser(heads)
     # The answer to HEAD has no body, whatever its length is; a connection here asks with it at most once.
     try:
-        answers.parser.feed_data(written)
+        parser.feed_data(written)
     except httptools.HttpParserError as error:
-        if not answers.found:
+        if not found:
             raise BrokenError(f"no HTTP: {written[:200]!r}: {error}") from error
-    return [status for status in answers.found if status != 100]
+    return [status for status in found if status != 100]
 
 
 class _Refusing(ApiClient):
@@ -170,23 +157,3 @@ class _Refusing(ApiClient):
 
     async def request(self, method: str, path: str, **_: Any) -> bytes:
         raise error_for(404 if method == "GET" else 409, "", "no", f"{method} {path}")
-
-
-def _node(name: str, units: int, cards: int) -> dict[str, Any]:
-    """A node with equal cards."""
-    amounts = {"aliyun.com/gpu-mem": str(units), "aliyun.com/gpu-count": str(cards)}
-    return {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
-
-
-_UIDS = itertools.count(1)
-
-
-def _pod(name: str, units: int, node: str = "") -> dict[str, Any]:
-    """A pod that asks for units, on a node or not yet."""
-    annotations = {"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_POD": str(units)} if node else {}
-    limits = {"aliyun.com/gpu-mem": str(units)}
-    return {
-        "metadata": {"name": name, "namespace": "d", "uid": f"uid-{next(_UIDS)}", "annotations": annotations},
-        "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"limits": limits}}]},
-        "status": {"phase": "Running" if node else "Pending"},
-    }
