@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
+from typing import NamedTuple
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError, GpushareError
@@ -23,7 +24,7 @@ from gpushare.extender.core.reservations import EMPTY, Guard, laid_on
 from gpushare.extender.node_guard import NodeGuards
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient
-from gpushare.manifests import Pod
+from gpushare.manifests import ObjectMeta, Pod
 from gpushare.model.allocation import Allocation, blanks, encode
 from gpushare.model.node import Booking
 from gpushare.model.placement import choose, question
@@ -42,6 +43,25 @@ class BindError(GpushareError):
 
 class _OvertakenError(BindError):
     """The book knows more of the pod than what we decided on."""
+
+
+class _Order(NamedTuple):
+    """What a bind needs of its pod; ``pod`` is ``namespace/name``.
+
+    ``container`` is the position of the one that asks for card memory, if its wish spreads it over cards.
+    """
+
+    metadata: ObjectMeta
+    pod: str
+    node: str
+    request: Request
+    cpu_milli: int
+    container: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The pod's uid, and the node."""
+        return self.metadata.uid, self.node
 
 
 @dataclass(eq=False)
@@ -102,9 +122,9 @@ class Binder:
         if pod.spec.node_name:
             self._accept_bound(pod, args.node)
             return
-        _check_bindable(pod)
+        order = _order(pod, args.node)
         try:
-            annotations = await self._take(pod, args.node)
+            annotations = await self._take(order)
         except _OvertakenError:
             # Another extender was faster, or the pod has gone: what it is now decides.
             pod = await self._fetch(args)
@@ -112,88 +132,82 @@ class Binder:
                 raise
             self._accept_bound(pod, args.node)
             return
-        await self._post(pod, args.node, annotations)
+        await self._post(order, annotations)
 
-    async def _take(self, pod: Pod, node: str) -> dict[str, str]:
+    async def _take(self, order: _Order) -> dict[str, str]:
         """Book a card; with other extenders about, in the node's guard too. The annotations that say so."""
-        request = request_of(pod)
-        if request.units == 0:
+        if order.request.units == 0:
             return {}
-        if node not in self.book.snapshot().nodes:
+        if order.node not in self.book.snapshot().nodes:
             # No lock and no Lease for a name that is only in the order.
-            raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {node}")
+            raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {order.node}")
         if self.guards is None:
-            booking = self._assume(pod, node, request)
-        else:
-            uid = pod.metadata.uid
-            # An assumption of an earlier order is not for this one to end: our copy of the pod may not show yet that it is bound.
-            is_new = self.book.assumed(uid, node) is None
-            booking = await self.guards.reserve(
-                node,
-                lambda guard: self._assume(pod, node, request, guard),
-                lambda: self._forget(uid, node) if is_new else None,
-            )
-        return self._annotations(pod, node, booking)
+            return self._annotations(order, self._assume(order, EMPTY))
+        # An assumption of an earlier order is not for this one to end: our copy of the pod may not show yet that it is bound.
+        is_new = self.book.assumed(*order.key) is None
+        booking = await self.guards.reserve(
+            order.node, lambda guard: self._assume(order, guard), lambda: self._forget(order) if is_new else None
+        )
+        return self._annotations(order, booking)
 
-    def _assume(self, pod: Pod, node_name: str, request: Request, guard: Guard = EMPTY) -> Booking:
+    def _assume(self, order: _Order, guard: Guard) -> Booking:
         """Choose a card and book it, in memory. Without an await, so no reader sees half of it."""
-        snapshot = self.book.snapshot()
-        node = snapshot.nodes.get(node_name)
+        snapshot, request, metadata, uid = self.book.snapshot(), order.request, order.metadata, order.metadata.uid
+        node = snapshot.nodes.get(order.node)
         if node is None:
-            raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {node_name}")
-        if self.book.confirmed(pod.metadata.uid) is not None:
-            raise _OvertakenError(f"pod {pod.metadata.namespace}/{pod.metadata.name} was bound meanwhile")
+            raise DoesNotFitError(f"{wire.REASON_UNKNOWN_NODE}: {order.node}")
+        if self.book.confirmed(uid) is not None:
+            raise _OvertakenError(f"pod {order.pod} was bound meanwhile")
         # An earlier try without a known outcome, ours or another's: the same cards again, so that both requests are equal.
-        uid, metadata = pod.metadata.uid, pod.metadata
-        assumed, reserved = self.book.assumed(uid, node_name), guard.pods.get(uid)
+        assumed, reserved = self.book.assumed(*order.key), guard.pods.get(uid)
         if assumed is not None:
             # An audit that has listed this pod before now must not believe the list.
             self.book.touch(uid)
         earlier = assumed or (reserved.booking(uid) if reserved is not None else None)
         if earlier is None:
-            shares = choose(laid_on(node, guard), question(request, snapshot, self.policy, cpu_request(pod)))
+            shares = choose(laid_on(node, guard), question(request, snapshot, self.policy, order.cpu_milli))
         else:
             shares = earlier.shares
         totals = {device.index: device.total for device in node.devices}
         if gone := [index for index, _ in shares if index not in totals]:
-            raise DoesNotFitError(f"{wire.REASON_NO_CARD_FITS}: card {gone[0]} of node {node_name} is gone")
+            raise DoesNotFitError(f"{wire.REASON_NO_CARD_FITS}: card {gone[0]} of node {order.node} is gone")
         booking = Booking(
             uid, metadata.namespace, metadata.name, request.units, shares, request.slots, request.wishes.group,
             card_size=totals[shares[0][0]],
         )  # fmt: skip
         if assumed is None:
             try:
-                self.book.assume(node_name, booking, cpu_request(pod))
+                self.book.assume(order.node, booking, order.cpu_milli)
             except ValueError as error:
                 # The watch was ahead of our read: the pod was bound or deleted in between.
                 raise _OvertakenError(str(error)) from error
         return booking
 
-    def _annotations(self, pod: Pod, node_name: str, booking: Booking) -> dict[str, str]:
-        node, shares = self.book.snapshot().nodes.get(node_name), booking.shares
+    def _annotations(self, order: _Order, booking: Booking) -> dict[str, str]:
+        node, shares = self.book.snapshot().nodes.get(order.node), booking.shares
         totals = {device.index: device.total for device in (node.devices if node is not None else ())}
         indices = [index for index, _ in shares]
         _LOG.info(
-            "assumed pod=%s/%s uid=%s node=%s devices=%s units=%d",
-            booking.namespace, booking.name, booking.uid, node_name, "+".join(map(str, indices)), booking.units,
+            "assumed pod=%s uid=%s node=%s devices=%s units=%d",
+            order.pod, booking.uid, order.node, "+".join(map(str, indices)), booking.units,
         )  # fmt: skip
-        several = {split_container(pod) or 0: shares} if len(shares) > 1 else None
+        several = {order.container: shares} if len(shares) > 1 else None
         # The node may have changed since the card was chosen, as when its kubelet restarts.
         device_units = sum(totals.get(index, 0) for index in indices) if several else booking.card_size
         allocation = Allocation(shares, device_units, self.clock_ns(), by_container=several)
         # Says that our book follows a change of the card.
         annotations = encode(allocation) | {wire.ANNOTATION_EXTENDER: wire.EXTENDER_BOOK}
-        return annotations | blanks(pod.metadata.annotations, annotations)
+        return annotations | blanks(order.metadata.annotations, annotations)
 
-    async def _post(self, pod: Pod, node: str, annotations: dict[str, str]) -> None:
-        metadata = pod.metadata
+    async def _post(self, order: _Order, annotations: dict[str, str]) -> None:
+        metadata, node = order.metadata, order.node
         sent = self.monotonic()
         try:
             await self.client.bind(metadata.namespace, metadata.name, metadata.uid, node, annotations)
         except ApiError as error:
             now, is_unknown = None, error.may_have_happened
             try:
-                now = await self._now(pod)
+                now = await self._now(metadata)
             except ApiError:
                 is_unknown = True
             if now is not None and now.spec.node_name:
@@ -203,33 +217,33 @@ class Binder:
             if is_unknown:
                 # A refused request cannot land late.
                 until = sent + (UNKNOWN_OUTCOME_SECONDS if error.may_have_happened else 0.0)
-                task = asyncio.get_running_loop().create_task(self._resolve(pod, node, until))
-                self.resolving[task] = (metadata.uid, node)
+                task = asyncio.get_running_loop().create_task(self._resolve(order, until))
+                self.resolving[task] = order.key
                 task.add_done_callback(self.resolving.pop)
                 raise BindError(f"the API server did not say whether the pod is bound: {error}") from error
-            self._forget(metadata.uid, node)
-            if self.guards is not None and (metadata.uid, node) not in self.resolving.values():
+            self._forget(order)
+            if self.guards is not None and order.key not in self.resolving.values():
                 self.guards.release(node, metadata.uid)
             raise BindError(f"the API server refused to bind: {error}") from error
         for task, key in self.resolving.items():
-            if key == (metadata.uid, node):
+            if key == order.key:
                 # It may have been answered before this bind, and would end the assumption.
                 task.cancel()
-        self.book.bound(metadata, node, cpu_request(pod))
-        _LOG.info("bound pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
+        self.book.bound(metadata, node, order.cpu_milli)
+        _LOG.info("bound pod=%s uid=%s node=%s", order.pod, metadata.uid, node)
 
-    def _forget(self, uid: str, node: str) -> None:
+    def _forget(self, order: _Order) -> None:
         """This request came to nothing; another one for the same pod and node may still land."""
-        if (uid, node) not in self.resolving.values():
-            self.book.forget(uid, node)
+        if order.key not in self.resolving.values():
+            self.book.forget(*order.key)
 
-    async def _now(self, pod: Pod) -> Pod | None:
+    async def _now(self, metadata: ObjectMeta) -> Pod | None:
         """The pod as the API server has it; None if it is gone. Raises ApiError."""
         try:
-            now = await self.client.get_pod(pod.metadata.namespace, pod.metadata.name)
+            now = await self.client.get_pod(metadata.namespace, metadata.name)
         except NotFoundError:
             return None
-        return now if now.metadata.uid == pod.metadata.uid else None
+        return now if now.metadata.uid == metadata.uid else None
 
     async def _fetch(self, args: BindingArgs) -> Pod:
         try:
@@ -255,30 +269,28 @@ class Binder:
                 f"pod {name} is already bound to node {node}, but not by us: {problem or 'no card is named'}"
             )
 
-    async def _resolve(self, pod: Pod, node: str, until: float) -> None:
+    async def _resolve(self, order: _Order, until: float) -> None:
         """Ask for the outcome of a request that may land ``until`` then. Its room stays booked, also for an order under way."""
-        metadata = pod.metadata
         while True:
             await asyncio.sleep(self.ask_seconds)
             try:
-                now = await self._now(pod)
+                now = await self._now(order.metadata)
             except ApiError:
                 continue
             is_bound = now is not None and now.spec.node_name
             # The API server binds no pod that is being deleted.
             may_land = self.monotonic() < until and not (now is not None and is_deleting(now))
-            is_over = not may_land and f"{metadata.namespace}/{metadata.name}" not in self.in_flight
-            if now is None or is_bound or is_over:
+            if now is None or is_bound or not (may_land or order.pod in self.in_flight):
                 break
         if now is not None and is_bound:
             self.book.set_pod(now)
-        elif [key for task, key in self.resolving.items() if not task.done()].count((metadata.uid, node)) == 1:
-            self.book.forget(metadata.uid, node)
-            _LOG.info("forgot pod=%s/%s uid=%s node=%s", metadata.namespace, metadata.name, metadata.uid, node)
+        elif [key for task, key in self.resolving.items() if not task.done()].count(order.key) == 1:
+            self.book.forget(*order.key)
+            _LOG.info("forgot pod=%s uid=%s node=%s", order.pod, *order.key)
 
 
-def _check_bindable(pod: Pod) -> None:
-    """Raises BindError for a pod that is none of ours to bind.
+def _order(pod: Pod, node: str) -> _Order:
+    """Read what the bind of a pod needs. Raises BindError for one that is none of ours to bind, and as ``request_of``.
 
     A scheduler orders a bind from an extender only for pods that name its resources, so any other order is a stranger's.
     """
@@ -287,3 +299,4 @@ def _check_bindable(pod: Pod) -> None:
         raise BindError(f"pod {name} is being deleted")
     if not names_card_resources(pod):
         raise BindError(f"pod {name} asks for no {wire.RESOURCE_PREFIX}* resource, so its own scheduler binds it")
+    return _Order(pod.metadata, name, node, request_of(pod), cpu_request(pod), split_container(pod) or 0)
