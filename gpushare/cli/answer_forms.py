@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, TextIO, cast
 
@@ -130,43 +130,7 @@ def document(form: str, answer: Any) -> str:
     """The whole answer; ``form`` is JSON or YAML."""
     if form == JSON:
         return json.dumps(answer, indent=_INDENT, ensure_ascii=False) + "\n"
-    return _yaml(answer)
-
-
-def long_document(
-    form: str, head: dict[str, Any], name: str, items: Iterable[Any], tail: dict[str, Any]
-) -> Iterator[str]:
-    """The same text for ``head``, a list of that name and ``tail``, piece by piece: no more than one item is in memory."""
-    if form == YAML:
-        yield _yaml(head)
-        first = True
-        for item in items:
-            yield (f"{name}:\n" if first else "") + _yaml([item])
-            first = False
-        yield (_yaml({name: []}) if first else "") + _yaml(tail)
-        return
-    margin = " " * _INDENT
-    before, after = ("".join(f"{margin}{_pair(key, value)},\n" for key, value in part.items()) for part in (head, tail))
-    yield f"{{\n{before}{margin}{json.dumps(name)}: ["
-    separator = "\n"
-    for item in items:
-        yield separator + _indented(json.dumps(item, indent=_INDENT, ensure_ascii=False), 2 * margin)
-        separator = ",\n"
-    yield f"{'' if separator == chr(10) else chr(10) + margin}],\n{after.removesuffix(',' + chr(10))}\n}}\n"
-
-
-def _pair(name: str, value: Any) -> str:
-    text = _indented(json.dumps(value, indent=_INDENT, ensure_ascii=False), " " * _INDENT)
-    return f"{json.dumps(name)}: {text.strip()}"
-
-
-def _indented(text: str, margin: str) -> str:
-    """The lines of JSON with a margin; no text in it holds a line end."""
-    return margin + text.replace("\n", f"\n{margin}")
-
-
-def _yaml(value: Any) -> str:
-    text: str = yaml.dump(value, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump(answer, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
     if not all(map(str.isprintable, text.split("\n"))):
-        text = yaml.dump(value, Dumper=_DUMPER, sort_keys=False)
+        text = yaml.dump(answer, Dumper=_DUMPER, sort_keys=False)
     return text

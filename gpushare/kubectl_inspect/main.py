@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TextIO
 
@@ -46,7 +46,7 @@ async def run(asked: Arguments, environment: Mapping[str, str], out: TextIO, err
         now = time.time()  # noqa: TID251  # a main
         found = [one.text for one in findings(lists.nodes, lists.pods, reports, problems, now, asked.assumed_for)]
     warnings = [one.text for one in problems]
-    out.writelines(_text(asked, reports, warnings, found, headers=not asked.no_headers))
+    out.write(_text(asked, reports, warnings, found, headers=not asked.no_headers))
     out.flush()
     err.writelines(f"hidden: {answer_forms.printable(one)}\n" for one in lists.hidden)
     err.writelines(f"warning: {answer_forms.printable(one)}\n" for one in (() if asked.check else warnings))
@@ -58,7 +58,7 @@ def _show(
     asked: Arguments, out: TextIO, err: TextIO, nodes: Sequence[NodeReport], problems: Sequence[Finding], is_first: bool
 ) -> None:
     warnings = [one.text for one in problems]
-    out.writelines(_text(asked, nodes, warnings, None, headers=is_first and not asked.no_headers))
+    out.write(_text(asked, nodes, warnings, None, headers=is_first and not asked.no_headers))
     out.flush()
     err.writelines(f"warning: {answer_forms.printable(one)}\n" for one in (warnings if is_first else ()))
 
@@ -70,17 +70,17 @@ def _text(
     found: Sequence[str] | None,
     *,
     headers: bool,
-) -> Iterable[str]:
+) -> str:
     nodes = report_text.select(reports, asked.of_namespace, asked.sort_by)
     match asked.output:
         case answer_forms.JSON | answer_forms.YAML as form:
             return report_text.render(form, nodes, problems, **({} if found is None else {"findings": list(found)}))
         case answer_forms.NAME:
-            return [report_text.names(nodes)]
+            return report_text.names(nodes)
         case answer_forms.WIDE:
-            return [report_text.wide(nodes, headers=headers)]
+            return report_text.wide(nodes, headers=headers)
         case _:
-            return [(report_text.details if asked.details else report_text.summary)(nodes, headers=headers)]
+            return (report_text.details if asked.details else report_text.summary)(nodes, headers=headers)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ Row = Mapping[str, Any]
 EXTENDER: Final = "extender"
 NOTHING: Final = "C, does nothing"
 _CELL: Final = ("nodes", "names", "fit", "events")
+# Each figure of a row that is a time, with its share of all requests.
+CUTS: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 # With fewer times than this the 999th of a thousand is an accident.
 _FEWEST_FOR_P999: Final = 1000
 # Questions of one round, which the servers are asked in turn.
@@ -31,15 +33,15 @@ def percentile(times: Sequence[float], share: float) -> float:
     return sorted(times)[max(math.ceil(share * len(times)) - 1, 0)]
 
 
+def cuts(times: Sequence[float]) -> dict[str, float | None]:
+    """The percentiles of ``CUTS``; p99.9 only if there are enough times."""
+    few = len(times) < _FEWEST_FOR_P999
+    return {cut: None if not times or (few and cut == "p999") else percentile(times, CUTS[cut]) for cut in CUTS}
+
+
 def summary(times: Sequence[float]) -> dict[str, float | int | None]:
-    """Percentiles of microseconds; p99.9 only if there are enough times."""
-    return {
-        "count": len(times),
-        "mean": round(sum(times) / len(times), 1),
-        "p50": percentile(times, 0.5),
-        "p99": percentile(times, 0.99),
-        "p999": percentile(times, 0.999) if len(times) >= _FEWEST_FOR_P999 else None,
-    }
+    """Figures of microseconds."""
+    return {"count": len(times), "mean": round(sum(times) / len(times), 1), **cuts(times)}
 
 
 def round_medians(times: Sequence[float]) -> list[float]:

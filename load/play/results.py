@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from load.bench.bench_figures import percentile
+from load.bench.bench_figures import cuts, find
 from load.load_reports import Promise, number, table, warning, with_ratio
 
 # Extenders that a bound applies to, beside names.
@@ -24,10 +24,6 @@ _AS_ORDERED: Final = "each bind is made on the node of its order"
 _NOT_MADE: Final = "each refused bind is left unmade"
 FLOOR: Final = "does nothing"
 VERBS: Final = ("filter", "prioritize", "bind", "inspect", "explain", "ui", "ui/state", "ui/events")
-# Each figure of a row that is a time, with its share of all requests.
-CUTS: Final[Mapping[str, float]] = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-# With fewer requests than this the one of a thousand is an accident.
-_FEWEST_FOR_P999: Final = 1000
 
 
 class Record(NamedTuple):
@@ -108,13 +104,7 @@ def _figures(records: Sequence[Record], seconds: float) -> dict[str, Any]:
 
 def _cuts(records: Sequence[Record]) -> dict[str, float | None]:
     """Over requests that were answered: a refused connection is quick."""
-    times = [record.milliseconds for record in records if not record.wrong]
-    if not times:
-        return dict.fromkeys(CUTS)
-    return {
-        cut: None if cut == "p999" and len(times) < _FEWEST_FOR_P999 else percentile(times, share)
-        for cut, share in CUTS.items()
-    }
+    return cuts([record.milliseconds for record in records if not record.wrong])
 
 
 def _over(figure: float | None, floor: float | None) -> float | None:
@@ -196,14 +186,15 @@ def judge(bounds: Sequence[Bound], rows: Sequence[Mapping[str, Any]], ours: str)
         bound.judged("" if extender == ours else extender, _value(bound, rows, extender))
         for extender in extenders
         for bound in bounds
-        if bound.applies_to(extender, ours) and (extender == ours or _row(rows, extender, bound.verb) is not None)
+        if bound.applies_to(extender, ours)
+        and (extender == ours or find(rows, extender=extender, verb=bound.verb) is not None)
     ]
     absent = [bound for bound in bounds if bound.to not in ("", ALL, OTHERS, *extenders)]
     return [*verdicts, *(bound.judged(bound.to, None) for bound in absent)]
 
 
 def _value(bound: Bound, rows: Sequence[Mapping[str, Any]], extender: str) -> float | None:
-    row = _row(rows, extender, bound.verb)
+    row = find(rows, extender=extender, verb=bound.verb)
     if row is None:
         return None
     if bound.figure == "failures":
@@ -212,13 +203,9 @@ def _value(bound: Bound, rows: Sequence[Mapping[str, Any]], extender: str) -> fl
         return float(row["refused"]) / float(row["count"])
     if bound.over == "floor":
         return row.get(f"{bound.figure}_over_floor")
-    other = _row(rows, bound.over, bound.verb)
+    other = find(rows, extender=bound.over, verb=bound.verb)
     figure, its = row[bound.figure], other[bound.figure] if other is not None else None
     return float(figure) / float(its) if figure is not None and its else None
-
-
-def _row(rows: Sequence[Mapping[str, Any]], extender: str, verb: str) -> Mapping[str, Any] | None:
-    return next((row for row in rows if row["extender"] == extender and row["verb"] == verb), None)
 
 
 def text(run: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
 
-from gpushare.cli.answer_forms import long_document, printable, table
+from gpushare.cli.answer_forms import document, printable, table
 from gpushare.kubectl_inspect.core.card_report import NodeReport
 from gpushare.model.limits import STATES
 from gpushare.model.node import Booking, Device, units_on
@@ -42,13 +42,13 @@ _DASHES_OF_SUMMARY: Final = 20
 _DASHES_OF_DETAILS: Final = 10
 
 
-def render(form: str, nodes: Iterable[NodeReport], problems: Sequence[str], **more: Any) -> Iterator[str]:
-    """The text of the document, piece by piece: nodes with their cards and pods, then the lines of stderr.
+def render(form: str, nodes: Iterable[NodeReport], problems: Sequence[str], **more: Any) -> str:
+    """The text of the document: nodes with their cards and pods, then the lines of stderr.
 
     ``form`` is JSON or YAML; ``more`` are further fields.
     """
-    head, tail = {"apiVersion": API_VERSION, "kind": KIND}, {"warnings": list(problems), **more}
-    return long_document(form, head, "nodes", map(_node_of, nodes), tail)
+    head = {"apiVersion": API_VERSION, "kind": KIND, "nodes": [_node_of(one) for one in nodes]}
+    return document(form, head | {"warnings": list(problems), **more})
 
 
 def _node_of(node: NodeReport) -> dict[str, Any]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 import yaml
 
 from gpushare.cli import answer_forms
-
-HEAD = {"apiVersion": "v1", "kind": "K"}
 
 
 def test_a_table_is_as_kubectls() -> None:
@@ -47,16 +44,6 @@ def test_a_document_is_the_answer() -> None:
 
     assert json.loads(answer_forms.document("json", answer)) == answer
     assert yaml.safe_load(answer_forms.document("yaml", answer)) == answer
-
-
-@pytest.mark.parametrize("items", [[], [{"a": "1\n2", "b": []}], [{"a": 1}, {"b": {"c": [1, "ä"]}}]])
-@pytest.mark.parametrize("tail", [{"warnings": []}, {"warnings": ["x", "y"], "more": {}}])
-@pytest.mark.parametrize("form", ["json", "yaml"])
-def test_a_long_document_is_the_same_text(form: str, items: list[Any], tail: dict[str, Any]) -> None:
-    """Byte for byte as in one piece."""
-    pieces = answer_forms.long_document(form, HEAD, "nodes", iter(items), tail)
-
-    assert "".join(pieces) == answer_forms.document(form, HEAD | {"nodes": items} | tail)
 
 
 def test_no_text_of_others_steers_the_terminal() -> None:

@@ -14,9 +14,7 @@ import pytest
 from clusters.controlplane.binaries import Binaries
 from gpushare.cli.completion import answer, complete, value_given
 from gpushare.cli.flags import Flag, flags_of
-from gpushare.kubectl_gpushare import gpushare_arguments as of_gpushare
 from gpushare.kubectl_gpushare.gpushare_arguments import ExplainArguments, SimulateArguments, TopArguments
-from gpushare.kubectl_inspect import inspect_arguments as of_inspect
 from tests.clusters.conftest import binaries
 from tests.servers import StubApi, kubeconfig, serve
 from tests.tracked_files import ROOT
@@ -108,26 +106,6 @@ async def test_a_refusal_or_no_server_leaves_no_names(tmp_path: Path) -> None:
     missing = {"KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}
     assert await asyncio.to_thread(answer, EXPLAIN, [""], missing, out) == 0
     assert out.getvalue() == ":4\n"
-
-
-@pytest.mark.parametrize(
-    ("main", "words", "line"),
-    [
-        (of_gpushare.complete, ["ex"], "explain\tExplain why a pod waits, node by node and card by card"),
-        (of_gpushare.complete, ["top", "-o", "w"], "wide"),
-        (of_gpushare.complete, ["nonsense", ""], ":4"),
-        (of_gpushare.complete, [], "doctor\t"),
-        (of_inspect.complete, ["--det"], ":4"),
-        (of_inspect.complete, ["--sort"], "--sort-by\torder of the nodes"),
-    ],
-)
-def test_a_program_completes_its_own_words(
-    capsys: pytest.CaptureFixture[str], main: object, words: list[str], line: str
-) -> None:
-    """Its commands first, then the flags of the command."""
-    assert callable(main)
-    assert main(words) == 0
-    assert any(one.startswith(line) for one in capsys.readouterr().out.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_the_unit_is_the_first_nodes_that_has_cards() -> None:
 def document(form: str = JSON, units: str = "28", annotations: Any = None, *pods: Any) -> dict[str, Any]:
     """The document of one node, parsed."""
     reports, problems = build([node(units=units, annotations=annotations or cards(14, 14))], pods)
-    text = "".join(render(form, reports, problems))
+    text = render(form, reports, problems)
     assert text.startswith("{") == (form == JSON)
     return dict(json.loads(text) if form == JSON else yaml.safe_load(text))
 
@@ -163,7 +163,7 @@ def test_slots_are_shown_in_slots_mode() -> None:
     """The number of containers that the card takes, and of those on it."""
     asked = node(units="15360", count="1", annotations=cards(15_360, unit="MiB", slots=4))
     reports, _ = build([asked], [pod("a", "1000", on("0"))])
-    (card,) = json.loads("".join(render(JSON, reports, ())))["nodes"][0]["cards"]
+    (card,) = json.loads(render(JSON, reports, ()))["nodes"][0]["cards"]
 
     assert (card["slots"], card["slotsUsed"], card["allocated"]) == (4, 1, 1000)
 
@@ -247,7 +247,7 @@ def test_limits_are_shown_where_a_plugin_publishes_them() -> None:
 
     lines = [line.split("   ") for line in wide(reports).splitlines()]
     assert [line[-1].strip() for line in lines] == ["LIMIT", "1 none, 1 enforced", "1 loose", "-"]
-    (document,) = json.loads("".join(render("json", reports, [])))["nodes"]
+    (document,) = json.loads(render("json", reports, []))["nodes"]
     assert [one["cards"][0].get("limit") for one in document["pods"]] == [
         {"state": "none", "mib": 4096}, {"state": "enforced", "mib": 2048}, {"state": "loose", "mib": 9}, None,
     ]  # fmt: skip

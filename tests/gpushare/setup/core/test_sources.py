@@ -49,100 +49,65 @@ def pod(
 
 SCRIPT = '[sh, -c, "exec kube-scheduler --v=2 {} --kubeconfig=/k >>/log 2>&1"]'
 OPENRC = "command=\"/usr/local/bin/k3s\"\ncommand_args=\"server \\\n  '{}' 'config={}' \\\n >>${{LOG_FILE}} 2>&1\"\n"
+SCRIPTED = OPENRC.format(ARG, OWN)
+SERVER = "k3s server"
+GIVEN, NOT = f"{ARG} config={OWN}", f"{ARG} config=/no"
+IN_FILE, NOT_IN_FILE = f"kube-scheduler-arg: [config={OWN}]\n", "kube-scheduler-arg: [config=/no]\n"
+APPENDED = "kube-scheduler-arg+: [{}]\n"
+MORE = f"{K3S}.d/a.yaml"
+DROP_IN, PACKAGE = f"{UNIT}.d/10.conf", "/usr/lib/systemd/system/k3s.service"
+VARIABLES = "EnvironmentFile="
+ANOTHER = unit("ExecStart=", start=f"{SERVER} {GIVEN}")
+KUBELET = "/var/lib/kubelet/config.yaml"
+BY_ENV = unit(start=f"env K3S_CONFIG_FILE=/c {SERVER}")
+OF_RKE2 = unit("Environment=RKE2_CONFIG_FILE=/c", start="rke2 server")
+OF_K0S = unit(start="/usr/local/bin/k0s controller --config=/k.yaml")
+IN_K0S = f"spec: {{scheduler: {{extraArgs: {{config: {OWN}}}}}}}\n"
+OWN_FLAG = f"[--config={OWN}]"
+RUN = f"[kube-scheduler, --config={OWN}]"
 # The files of a node, and the file of its kube-scheduler that counts.
 READ: dict[str, tuple[dict[str, str], str]] = {
     "nothing is named": (k3s(), K3S_FILE),
-    "two words": (started(f"{ARG} config={OWN}"), OWN),
+    "two words": (started(GIVEN), OWN),
     "one word": (started(f"'{ARG}=config={OWN}'"), OWN),
-    "the last of two": (started(f"{ARG} config=/no {ARG} config={OWN}"), OWN),
-    "lines that go on, with a comment": (
-        started(f"\\\n  # {ARG} config=/no\n  '{ARG}' \\\n  'config={OWN}' \\\n"),
-        OWN,
-    ),
-    "the unit over config.yaml": (started(f"{ARG} config={OWN}") | {K3S: OUR_ARG}, OWN),
-    "a drop-in that sets the command anew": (
-        started(f"{ARG} config=/no")
-        | {f"{UNIT}.d/10.conf": unit("ExecStart=", start=f"/usr/local/bin/k3s server {ARG} config={OWN}")},
-        OWN,
-    ),
+    "the last of two": (started(f"{NOT} {GIVEN}"), OWN),
+    "lines that go on, with a comment": (started(f"\\\n  # {NOT}\n  '{ARG}' \\\n  'config={OWN}' \\\n"), OWN),
+    "the unit over config.yaml": (started(GIVEN) | {K3S: OUR_ARG}, OWN),
+    "a drop-in that sets the command again": (started(NOT) | {DROP_IN: ANOTHER}, OWN),
     "a drop-in of another folder is masked": (
-        started("")
-        | {
-            f"{UNIT}.d/10.conf": unit("ExecStart=", start=f"k3s server {ARG} config={OWN}"),
-            "/usr/lib/systemd/system/k3s.service.d/10.conf": unit("ExecStart=", start=f"k3s server {ARG} config=/no"),
-        },
+        started("") | {DROP_IN: ANOTHER, f"{PACKAGE}.d/10.conf": unit("ExecStart=", start=f"{SERVER} {NOT}")},
         OWN,
     ),
-    "the unit of a package is masked": (
-        started("") | {"/usr/lib/systemd/system/k3s.service": unit(start=f"k3s server {ARG} config=/no")},
-        K3S_FILE,
-    ),
-    "a shell in the unit": (k3s() | {UNIT: unit(start=f"/bin/sh -c 'exec k3s server {ARG} config={OWN}'")}, OWN),
-    "variables of the unit": (started("$ARGS ${NONE}", f'Environment="ARGS={ARG} config={OWN}" A=b'), OWN),
-    "variables that are reset": (started("$ARGS", f'Environment="ARGS={ARG} config=/no"', "Environment="), K3S_FILE),
-    "no variables": (k3s() | {UNIT: unit("Environment=A=/no", start=f":k3s server {ARG} config=${{A}}")}, "${A}"),
-    "a file of variables": (
-        started("$ARGS", "EnvironmentFile=-/etc/default/%N")
-        | {"/etc/default/k3s": f'# ARGS=no\nARGS="{ARG} config={OWN}"\n'},
-        OWN,
-    ),
-    "files of variables that are reset": (
-        started("$ARGS", "EnvironmentFile=/no", "EnvironmentFile=") | {"/no": f'ARGS="{ARG} config=/no"\n'},
-        K3S_FILE,
-    ),
+    "the unit of a package is masked": (started("") | {PACKAGE: unit(start=f"{SERVER} {NOT}")}, K3S_FILE),
+    "a shell in the unit": (k3s() | {UNIT: unit(start=f"/bin/sh -c 'exec {SERVER} {GIVEN}'")}, OWN),
+    "variables of the unit": (started("$ARGS ${NONE}", f'Environment="ARGS={GIVEN}" A=b'), OWN),
+    "variables that are reset": (started("$ARGS", f'Environment="ARGS={NOT}"', "Environment="), K3S_FILE),
+    "no variables": (k3s() | {UNIT: unit("Environment=A=/no", start=f":{SERVER} {ARG} config=${{A}}")}, "${A}"),
+    "a file of variables": (started("$ARGS", f"{VARIABLES}-/e/%N") | {"/e/k3s": f'# ARGS=no\nARGS="{GIVEN}"\n'}, OWN),
+    "a file that is reset": (started("$ARGS", f"{VARIABLES}/no", VARIABLES) | {"/no": f'ARGS="{NOT}"\n'}, K3S_FILE),
     "another file, by a variable": (
-        started("-c /no.yaml", "EnvironmentFile=-/e")
-        | {"/e": "K3S_CONFIG_FILE=/c.yaml", "/c.yaml": f"kube-scheduler-arg: [config={OWN}]"},
+        started("-c /no.yaml", f"{VARIABLES}-/e") | {"/e": "K3S_CONFIG_FILE=/c.yaml", "/c.yaml": IN_FILE},
         OWN,
     ),
-    "another file, by a flag": (
-        started("--config=/c.yaml")
-        | {"/c.yaml": f"kube-scheduler-arg: [config={OWN}]", K3S: "kube-scheduler-arg: [config=/no]"},
-        OWN,
-    ),
-    "another file, by a variable in the command": (
-        k3s()
-        | {
-            UNIT: unit(start="env K3S_CONFIG_FILE=/c.yaml k3s server"),
-            "/c.yaml": f"kube-scheduler-arg: [config={OWN}]",
-        },
-        OWN,
-    ),
+    "another file, by a flag": (started("--config=/c.yaml") | {"/c.yaml": IN_FILE, K3S: NOT_IN_FILE}, OWN),
+    "another file, by a variable in the command": (k3s() | {UNIT: BY_ENV, "/c": IN_FILE}, OWN),
     "the folder beside another file": (
-        started("-c /c.yaml") | {"/c.yaml.d/a.yaml": f"kube-scheduler-arg: config={OWN}\n", f"{K3S}.d/a.yaml": OUR_ARG},
+        started("-c /c.yaml") | {"/c.yaml.d/a.yaml": f"kube-scheduler-arg: config={OWN}\n", MORE: OUR_ARG},
         OWN,
     ),
-    "a key that replaces": (
-        k3s("kube-scheduler-arg: [config=/no]\n") | {f"{K3S}.d/a.yaml": f"kube-scheduler-arg: [config={OWN}]\n"},
-        OWN,
-    ),
-    "a key that appends": (
-        k3s("kube-scheduler-arg: [config=/no]\n") | {f"{K3S}.d/a.yaml": f"kube-scheduler-arg+: [config={OWN}]\n"},
-        OWN,
-    ),
-    "a key that appends another flag": (
-        k3s(f"kube-scheduler-arg: [config={OWN}]\n") | {f"{K3S}.d/a.yaml": "kube-scheduler-arg+: [v=2]\n"},
-        OWN,
-    ),
-    "files that set other things": (
-        k3s() | {f"{K3S}.d/a.yaml": "node-label: [a=b]\n", f"{K3S}.d/b.yaml": ""},
-        K3S_FILE,
-    ),
-    "an agent is no server": (
-        k3s() | {"/etc/systemd/system/k3s-agent.service": unit(start=f"k3s agent {ARG} config=/no")},
-        K3S_FILE,
-    ),
-    "OpenRC": (k3s() | {"/etc/init.d/k3s": OPENRC.format(ARG, OWN)}, OWN),
+    "a key that replaces": (k3s(NOT_IN_FILE) | {MORE: IN_FILE}, OWN),
+    "a key that appends": (k3s(NOT_IN_FILE) | {MORE: APPENDED.format(f"config={OWN}")}, OWN),
+    "a key that appends another flag": (k3s(IN_FILE) | {MORE: APPENDED.format("v=2")}, OWN),
+    "files that set other things": (k3s() | {MORE: "node-label: [a=b]\n", f"{K3S}.d/b.yaml": ""}, K3S_FILE),
+    "an agent is no server": (k3s() | {f"{UNIT[:-8]}-agent.service": unit(start=f"k3s agent {NOT}")}, K3S_FILE),
+    "OpenRC": (k3s() | {"/etc/init.d/k3s": SCRIPTED}, OWN),
     "OpenRC with a variable": (
         k3s()
-        | {
-            "/etc/init.d/k3s": 'command=k3s\ncommand_args="server"\n',
-            "/etc/rancher/k3s/k3s.env": "export K3S_CONFIG_FILE='/c.yaml'",
-            "/c.yaml": f"kube-scheduler-arg: [config={OWN}]",
-        },
+        | {"/etc/init.d/k3s": 'command=k3s\ncommand_args="server"\n', "/c.yaml": IN_FILE}
+        | {"/etc/rancher/k3s/k3s.env": "export K3S_CONFIG_FILE='/c.yaml'"},
         OWN,
     ),
-    "data elsewhere": ({UNIT: unit("Environment=K3S_DATA_DIR=/data", start="k3s server --disable traefik")}, K3S_FILE),
+    "data elsewhere": ({UNIT: unit("Environment=K3S_DATA_DIR=/data", start=f"{SERVER} --disable traefik")}, K3S_FILE),
     "RKE2, a drop-in that appends": (rke2("") | {f"{RKE2}.d/a.yaml": "kube-scheduler-arg+:\n- v=2\n"}, RKE2_FILE),
     "RKE2, a mount under another path": (
         rke2(f"kube-scheduler-arg: [config=/in]\nkube-scheduler-extra-mount: ['{OWN}:/in:ro']\n"),
@@ -152,49 +117,20 @@ READ: dict[str, tuple[dict[str, str], str]] = {
         rke2("kube-scheduler-arg: [config=/in/s/a.yaml]\nkube-scheduler-extra-mount: ['/no:/in', '/srv:/in/s']\n"),
         "/srv/a.yaml",
     ),
-    "RKE2, a variable": (
-        rke2()
-        | {
-            "/usr/local/lib/systemd/system/rke2-server.service": unit(
-                "Environment=RKE2_CONFIG_FILE=/c", start="rke2 server"
-            ),
-            "/c": f"kube-scheduler-arg: [config={OWN}]",
-        },
-        OWN,
-    ),
-    "k0s, another file": (
-        k0s()
-        | {
-            "/etc/systemd/system/k0scontroller.service": unit(start="/usr/local/bin/k0s controller --config=/k.yaml"),
-            "/k.yaml": f"spec: {{scheduler: {{extraArgs: {{config: {OWN}}}}}}}\n",
-        },
-        OWN,
-    ),
+    "RKE2, a variable": (rke2() | {"/usr/local/lib/systemd/system/rke2-server.service": OF_RKE2, "/c": IN_FILE}, OWN),
+    "k0s, another file": (k0s() | {"/etc/systemd/system/k0scontroller.service": OF_K0S, "/k.yaml": IN_K0S}, OWN),
     "a pod, a value as a word of its own": ({MANIFEST: pod(f"[kube-scheduler, --config, {OWN}]")}, OWN),
     "a pod, the last of two": ({MANIFEST: pod(f"[kube-scheduler, --config=/no, --config={OWN}]")}, OWN),
-    "a pod, arguments": ({MANIFEST: pod("[/usr/local/bin/kube-scheduler]", f"[--config={OWN}]")}, OWN),
+    "a pod, arguments": ({MANIFEST: pod("[/usr/local/bin/kube-scheduler]", OWN_FLAG)}, OWN),
     "a pod, a shell": ({MANIFEST: pod(SCRIPT.format(f"--config={OWN}"))}, OWN),
     "a pod, a wrapper": (
-        {
-            f"{MANIFESTS}/kube-scheduler.manifest": pod(
-                "[/go-runner]", f"[--also-stdout, kube-scheduler, --config={OWN}]"
-            )
-        },
+        {f"{MANIFESTS}/s.manifest": pod("[/go-runner]", f"[--also-stdout, kube-scheduler, --config={OWN}]")},
         OWN,
     ),
     "a pod, hyperkube": ({MANIFEST: pod(f"[A=b, /hyperkube, scheduler, --config={OWN}]")}, OWN),
-    "a pod in another folder": (
-        {
-            "/srv/pods/s.json": pod(f"[kube-scheduler, --config={OWN}]"),
-            "/var/lib/kubelet/config.yaml": "staticPodPath: /srv/pods/\n",
-        },
-        OWN,
-    ),
+    "a pod in another folder": ({"/srv/pods/s.json": pod(RUN), KUBELET: "staticPodPath: /srv/pods/\n"}, OWN),
     "a pod in a folder that a flag names": (
-        {
-            "/srv/s": pod(f"[kube-scheduler, --config={OWN}]"),
-            "/lib/systemd/system/kubelet.service": unit(start="kubelet --pod-manifest-path /srv"),
-        },
+        {"/srv/s": pod(RUN), "/lib/systemd/system/kubelet.service": unit(start="kubelet --pod-manifest-path /srv")},
         OWN,
     ),
 }
@@ -224,6 +160,14 @@ def test_the_file_that_counts_is_found(name: str) -> None:
     assert {one: text for one, text in left.items() if text} == {one: text for one, text in files.items() if text}
 
 
+BY_HAND = f"{MANIFEST}: it runs {{}} | configure that"
+KOPS = pod("[kube-scheduler, --authentication-kubeconfig=/var/lib/kube-scheduler/k]", OWN_FLAG)
+DYNAMIC = 'command=k0s\ncommand_args="controller --enable-dynamic-config"\n'
+BINDS_TOO = f"{FILE}extenders: [{{urlPrefix: 'http://a/b', bindVerb: bind}}]\n"
+MICROK8S = "/var/snap/microk8s/current/args/kube-scheduler"
+TALOS = "/system/config/kubernetes/kube-scheduler/scheduler-config.yaml"
+SERVICE = "/etc/systemd/system/kube-scheduler.service"
+DISABLED = "disable-scheduler is set | run gpushare-setup on"
 # The files of a node, and with what it is refused: the beginnings of the fault and of what to do.
 REFUSED: dict[str, tuple[Mapping[str, str], str]] = {
     "the unit passes arguments": (
@@ -235,7 +179,7 @@ REFUSED: dict[str, tuple[Mapping[str, str], str]] = {
         f"{UNIT}: kube-scheduler has --config=/gone, which is not on this node | write that file",
     ),
     "two services": (
-        started("") | {"/etc/init.d/k3s": OPENRC.format(ARG, OWN)},
+        started("") | {"/etc/init.d/k3s": SCRIPTED},
         "several services start a server of k3s | remove those",
     ),
     "quotes of the unit": (started("'"), f"{UNIT}:  | close the quotes there"),
@@ -247,48 +191,28 @@ REFUSED: dict[str, tuple[Mapping[str, str], str]] = {
         started("-c https://c/x"),
         f"{UNIT}: k3s reads its configuration from https://c/x | add kube-scheduler's file",
     ),
-    "no scheduler, by a flag": (
-        started("--disable-scheduler"),
-        f"{UNIT}: disable-scheduler is set | run gpushare-setup on",
-    ),
-    "no scheduler, by the file": (
-        k3s("disable-scheduler: true\n"),
-        f"{K3S}: disable-scheduler is set | run gpushare-setup on",
-    ),
+    "no scheduler, by a flag": (started("--disable-scheduler"), f"{UNIT}: {DISABLED}"),
+    "no scheduler, by the file": (k3s("disable-scheduler: true\n"), f"{K3S}: {DISABLED}"),
     "k0s keeps it in the cluster": (
-        k0s() | {"/etc/init.d/k0scontroller": 'command=k0s\ncommand_args="controller --enable-dynamic-config"\n'},
+        k0s() | {"/etc/init.d/k0scontroller": DYNAMIC},
         "k0s reads spec.scheduler from the cluster | kubectl edit clusterconfig",
     ),
     "kops": (
-        {
-            f"{MANIFESTS}/kube-scheduler.manifest": pod(
-                "[kube-scheduler, --authentication-kubeconfig=/var/lib/kube-scheduler/k]", f"[--config={OWN}]"
-            ),
-            OWN: FILE,
-        },
+        {f"{MANIFESTS}/kube-scheduler.manifest": KOPS, OWN: FILE},
         f"{OWN}: it is changed by another program | kops writes it again from the cluster spec",
     ),
-    "another scheduler": (
-        {MANIFEST: pod("[/scheduler, --name, kube-scheduler]")},
-        f"{MANIFEST}: it runs /scheduler | configure that",
-    ),
+    "another scheduler": ({MANIFEST: pod("[/scheduler, --name, kube-scheduler]")}, BY_HAND.format("/scheduler")),
     "the image's own program": (
         {MANIFEST: pod("null", "[--v=2]")},
         f"{MANIFEST}: it runs what the image registry.k8s.io/ | configure",
     ),
-    "a shell's other program": (
-        {MANIFEST: pod('[sh, -ec, "sleep 1\\n/other; true"]')},
-        f"{MANIFEST}: it runs sh | configure that",
-    ),
+    "a shell's other program": ({MANIFEST: pod('[sh, -ec, "sleep 1\\n/other; true"]')}, BY_HAND.format("sh")),
     "a shell without quotes": (
         {MANIFEST: pod('[sh, -c, "kube-scheduler \'"]')},
         f"{MANIFEST}: no pod that runs kube-scheduler | compare",
     ),
-    "a shell without a script": ({MANIFEST: pod("[sh]")}, f"{MANIFEST}: it runs sh | configure that"),
-    "no container": (
-        {MANIFEST: "metadata: {name: a}\nspec: {containers: []}\n"},
-        f"{MANIFEST}: it runs nothing | configure that",
-    ),
+    "a shell without a script": ({MANIFEST: pod("[sh]")}, BY_HAND.format("sh")),
+    "no container": ({MANIFEST: "metadata: {name: a}\nspec: {containers: []}\n"}, BY_HAND.format("nothing")),
     "a shell without the flag": (
         {MANIFEST: pod(SCRIPT.format(""))},
         f"{MANIFEST}: a shell's script starts | add --config=",
@@ -302,28 +226,22 @@ REFUSED: dict[str, tuple[Mapping[str, str], str]] = {
         f"{MANIFEST}: --config=/in/image of | mount it",
     ),
     "a file of an old version": (
-        started(f"{ARG} config={OWN}") | {OWN: FILE.replace("/v1", "/v1beta1")},
+        started(GIVEN) | {OWN: FILE.replace("/v1", "/v1beta1")},
         f"{OWN}: Kubernetes 1.30 does not read | change it by hand",
     ),
     "another extender that binds": (
-        started(f"{ARG} config={OWN}") | {OWN: f"{FILE}extenders: [{{urlPrefix: 'http://a/b', bindVerb: bind}}]\n"},
+        started(GIVEN) | {OWN: BINDS_TOO},
         f"{OWN}: another extender binds too | change it by hand",
     ),
     "the kubelet reads another folder": (
-        kubeadm() | {"/var/lib/kubelet/config.yaml": "staticPodPath: /srv/pods\n"},
+        kubeadm() | {KUBELET: "staticPodPath: /srv/pods\n"},
         f"{MANIFEST}: kube-scheduler is started | the kubelet reads /srv/pods",
     ),
-    "MicroK8s": (
-        {"/var/snap/microk8s/current/args/kube-scheduler": ""},
-        "/var/snap/microk8s/current/args/kube-scheduler:  | these are MicroK8s'",
-    ),
-    "Talos": (
-        {"/system/config/kubernetes/kube-scheduler/scheduler-config.yaml": ""},
-        "/system/config/ | Talos writes it",
-    ),
+    "MicroK8s": ({MICROK8S: ""}, f"{MICROK8S}:  | these are MicroK8s'"),
+    "Talos": ({TALOS: ""}, "/system/config/ | Talos writes it"),
     "a service of its own": (
-        {"/etc/systemd/system/kube-scheduler.service": unit(start=f"/usr/bin/kube-scheduler --config={OWN}")},
-        "/etc/systemd/system/kube-scheduler.service:  | a service of its own",
+        {SERVICE: unit(start=f"/usr/bin/kube-scheduler --config={OWN}")},
+        f"{SERVICE}:  | a service of its own",
     ),
 }
 
