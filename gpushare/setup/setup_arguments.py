@@ -20,16 +20,8 @@ from gpushare.setup.core.sites import Wish
 VERBS: Final = ("plan", "apply", "rollback", "check", "uninstall", "migrate")
 
 
-_NODE: Final = (
-    "root",
-    "kubernetes",
-    "extender-url",
-    "extender-ca-file",
-    "extender-cert-file",
-    "extender-key-file",
-    "node-scores",
-    "rke-cluster",
-)
+_TLS: Final = ("extender-ca-file", "extender-cert-file", "extender-key-file")
+_NODE: Final = ("root", "kubernetes", "extender-url", *_TLS, "node-scores", "rke-cluster")
 _CLUSTER: Final = ("kubeconfig", "context")
 # The flags that each verb reads.
 _FLAGS: Final = {

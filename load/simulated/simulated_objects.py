@@ -12,7 +12,7 @@ import msgspec
 
 from gpushare import wire
 from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
-from load.simulated.simulated_world import NAMESPACE, Node, Pod, World
+from load.simulated.simulated_world import NAMESPACE, Node, Pod
 
 _TIME: Final = "2026-01-01T00:00:00Z"
 # Filling for an object up to the usual size: managed fields, and a pod's environment.
@@ -135,15 +135,3 @@ def _sent(document: dict[str, Any], version: int) -> bytes:
         "managedFields": _MANAGED,
     }
     return msgspec.json.encode(document)
-
-
-def kept(world: World, uid: str) -> dict[str, Any]:
-    """The world as the saved state of an embedded API server: with versions, uids and, of pods, that they run."""
-    objects = []
-    nodes, pods = map(node_document, world.nodes), map(pod_document, world.running)
-    for version, item in enumerate((*needed_by_pods(), *nodes, *pods), start=2):
-        item["metadata"] |= {"uid": f"{uid}-{version}", "resourceVersion": str(version), "creationTimestamp": _TIME}
-        if item["kind"] == "Pod":
-            item["status"] = _RUNNING
-        objects.append(item)
-    return {"format": 1, "version": len(objects) + 1, "objects": objects}

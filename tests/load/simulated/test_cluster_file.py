@@ -73,10 +73,8 @@ def test_no_card_is_over_booked_and_pods_are_as_dense_as_asked(path: Path) -> No
     ("before", "after", "message"),
     [
         ("card: t4", "card: t5", "no card 't5' in the catalogue; there are a10"),
-        ("nodes: 20", "nodes: none", r"Expected `int`, got `str` - at `\$.pools\[0\].nodes`"),
         ("name: large", "name: small", "two pools have the same name"),
         ("pods: 6", "pod: 6", "unknown field `pod`"),
-        ("seed: 3", "seed: 2024-13-45", "month must be in 1..12"),
         ("1: 2,", "1: .inf,", "not a finite number"),
         ("seed: 3", "seed: " + "[" * 5000, "recursion"),
         ("nodes: 20", "nodes: 49999", "50004 nodes are more than 50000"),

@@ -207,69 +207,43 @@ def test_another_unit_is_no_fault_without_pods() -> None:
     assert faults_of(fleet_of([mib], [pod(size="15000")]), True, Course(MemoryUnit(1))) == []
 
 
-@pytest.mark.parametrize(
-    ("nodes", "extender", "plugin", "commands"),
-    [
-        (
-            [node("a"), node("b")], False, False,
-            [
-                f"{APPLY}the extender now, each plugin when its pod is deleted",
-                "kubectl -n kube-system rollout status deployment/gpushare-schd-extender",
-                f"{DELETE}a", f"gpushare-setup migrate{NEXT}", f"{DELETE}b", f"gpushare-setup migrate{NEXT}",
-            ],
-        ),
-        ([node("a", cards=[14, 14]), node("b")], True, True, [f"{DELETE}b", f"gpushare-setup migrate{NEXT}"]),
-        (
-            [OURS], False, True,
-            [
-                f"{APPLY}the extender now, each plugin when its pod is deleted",
-                "kubectl -n kube-system rollout status deployment/gpushare-schd-extender",
-            ],
-        ),
-        ([OURS], True, True, []),
-        ([OURS], None, None, []),
-    ],
-)  # fmt: skip
-def test_the_extender_comes_first(
-    nodes: list[Node], extender: bool | None, plugin: bool | None, commands: Sequence[str]
-) -> None:
-    """The way there begins with the extender; then one node follows the other; what is done is not asked for again."""
-    assert list(steps(fleet_of(nodes, []), extender, plugin, THERE)) == commands
+FIRST = [
+    f"{APPLY}the extender now, each plugin when its pod is deleted",
+    "kubectl -n kube-system rollout status deployment/gpushare-schd-extender",
+]
+LAST = f"{APPLY}the original's extender, after the last plugin"
+IN_MIB = Course(MemoryUnit(1), is_back=True)
+THEN = f"gpushare-setup migrate{NEXT}"
+
+
+def forgets(name: str) -> list[str]:
+    """The commands that take a node back."""
+    forget = f"kubectl annotate node {name} aliyun.com/gpushare-cards-    # once the original's plugin is there"
+    return [f"{DELETE}{name}", forget, f"gpushare-setup migrate --back --memory-unit=MiB{NEXT}"]
 
 
 @pytest.mark.parametrize(
-    ("nodes", "extender", "plugin", "commands"),
+    ("course", "nodes", "extender", "plugin", "commands"),
     [
+        (THERE, [node("a"), node("b")], False, False, [*FIRST, f"{DELETE}a", THEN, f"{DELETE}b", THEN]),
+        (THERE, [node("a", cards=[14, 14]), node("b")], True, True, [f"{DELETE}b", THEN]),
+        (THERE, [OURS], False, True, FIRST),
+        (THERE, [OURS], True, True, []),
+        (THERE, [OURS], None, None, []),
         (
-            [node("a", cards=[14, 14])], True, True,
-            [
-                f"{APPLY}the original's plugins alone, each when its pod is deleted",
-                f"{DELETE}a",
-                "kubectl annotate node a aliyun.com/gpushare-cards-    # once the original's plugin is there",
-                f"gpushare-setup migrate --back --memory-unit=MiB{NEXT}",
-                f"{APPLY}the original's extender, after the last plugin",
-            ],
+            IN_MIB, [node("a", cards=[14, 14])], True, True,
+            [f"{APPLY}the original's plugins alone, each when its pod is deleted", *forgets("a"), LAST],
         ),
-        (
-            # The annotation was left behind.
-            [node("a"), node("b", cards=[14, 11])], True, False,
-            [
-                f"{DELETE}b",
-                "kubectl annotate node b aliyun.com/gpushare-cards-    # once the original's plugin is there",
-                f"gpushare-setup migrate --back --memory-unit=MiB{NEXT}",
-                f"{APPLY}the original's extender, after the last plugin",
-            ],
-        ),
-        ([node()], True, False, [f"{APPLY}the original's extender, after the last plugin"]),
-        ([node()], False, False, []),
+        # The annotation was left behind.
+        (IN_MIB, [node("a"), node("b", cards=[14, 11])], True, False, [*forgets("b"), LAST]),
+        (IN_MIB, [node()], True, False, [LAST]),
+        (IN_MIB, [node()], False, False, []),
     ],
 )  # fmt: skip
-def test_the_extender_goes_last(
-    nodes: list[Node], extender: bool | None, plugin: bool | None, commands: Sequence[str]
+def test_the_next_steps_are_in_their_order(
+    course: Course, nodes: list[Node], extender: bool | None, plugin: bool | None, commands: Sequence[str]
 ) -> None:
-    """The way back ends with the extender, and each node's annotation goes with its plugin."""
-    course = Course(MemoryUnit(1), is_back=True)
-
+    """The extender comes before all plugins, and goes after them with each annotation; what is done is not asked for again."""
     assert list(steps(fleet_of(nodes, []), extender, plugin, course)) == commands
 
 

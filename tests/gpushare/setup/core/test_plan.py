@@ -20,7 +20,6 @@ from gpushare.setup.core.sites import (
     RANCHER_CONFIG,
     SECOND_SCHEDULER,
     Wish,
-    named_files,
     recognise,
 )
 from tests.gpushare.setup.node_trees import CLUSTER_YML, RKE_CLUSTER, k0s, k3s, kubeadm, rke, rke2
@@ -344,30 +343,6 @@ def test_a_persons_file_loses_the_extender_at_its_url() -> None:
     assert NODE_PORT in replaced[CONFIG]
 
 
-@pytest.mark.parametrize("minor", [18, 30])
-def test_an_extender_of_another_program_is_never_taken_away(minor: int) -> None:
-    """A configuration that names another program's extender is left alone, whatever is asked for."""
-    flag = "policy-config-file" if minor == 18 else "config"
-    files = kubeadm(minor, flags=OWN.format(flag)) | {"/etc/kubernetes/scheduler.conf": yaml.safe_dump(OTHER)}
-
-    assert "/etc/kubernetes/scheduler.conf" in named_files(files, Wish())
-    assert refused(lambda: installation(files, Wish(is_replacing=True))) == (
-        "/etc/kubernetes/scheduler.conf: kube-scheduler asks the extender of another program: http://127.0.0.1:8/other",
-        f"add gpushare's extender to that file by hand; {MANIFEST} is not changed",
-    )
-
-
-def test_the_flag_of_another_release_has_to_go_first() -> None:
-    """A Policy beside a configuration would win or stop kube-scheduler."""
-    files = kubeadm(22, flags=OWN.format("policy-config-file"))
-
-    assert refused(lambda: installation(files, Wish(is_replacing=True))) == (
-        f"{MANIFEST}: kube-scheduler has --policy-config-file=/etc/kubernetes/scheduler.conf, "
-        "and of Kubernetes 1.22 it needs --config",
-        "take --policy-config-file out, then run gpushare-setup apply",
-    )
-
-
 @pytest.mark.parametrize(
     ("files", "wish"),
     [
@@ -380,23 +355,6 @@ def test_the_flag_of_another_release_has_to_go_first() -> None:
 def test_a_removal_takes_no_file_of_others_away(files: dict[str, str], wish: Wish) -> None:
     """A person's own file of kube-scheduler, under the same flag, is not taken away by an uninstall."""
     assert removal(files, wish)[1] == []
-
-
-def test_a_removal_that_would_change_more_is_refused() -> None:
-    """A list in brackets is left to a person."""
-    config = "/etc/rancher/k3s/scheduler-gpushare-config.yaml"
-
-    assert refused(lambda: removal(k3s(f"kube-scheduler-arg: [v=2, config={config}]\n"), Wish(30))) == (
-        f"{K3S_CONFIG}: kube-scheduler-arg is written in a form that is not edited here",
-        f'remove from kube-scheduler-arg by hand: "config={config}"',
-    )
-
-
-def test_a_file_of_tls_has_to_be_there() -> None:
-    """kube-scheduler ends if a file of TLS is not there, so nothing is changed before."""
-    assert refused(lambda: installation(kubeadm(), SITES["kubeadm 1.30"][1])) == (
-        "/etc/g/ca.crt is not on this node, and kube-scheduler would not start", "put it there first",
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -448,6 +406,26 @@ def test_a_file_of_tls_has_to_be_there() -> None:
                 f"move its list of {name} to {RKE2_CONFIG}",
             )
             for name in ("kube-scheduler-arg", "kube-scheduler-extra-mount")
+        ),
+        # kube-scheduler ends if a file of TLS is not there.
+        (
+            kubeadm(), SITES["kubeadm 1.30"][1], "/etc/g/ca.crt is not on this node, and kube-scheduler would not start",
+            "put it there first",
+        ),
+        # A Policy beside a configuration would win, or stop kube-scheduler.
+        (
+            kubeadm(22, flags=OWN.format("policy-config-file")), Wish(is_replacing=True),
+            f"{MANIFEST}: kube-scheduler has --policy-config-file={OWN_PATH}, and of Kubernetes 1.22 it needs --config",
+            "take --policy-config-file out, then run gpushare-setup apply",
+        ),
+        # An extender of another program is never taken away.
+        *(
+            (
+                kubeadm(minor, flags=OWN.format(flag)) | {OWN_PATH: yaml.safe_dump(OTHER)}, Wish(is_replacing=True),
+                f"{OWN_PATH}: kube-scheduler asks the extender of another program: http://127.0.0.1:8/other",
+                f"add gpushare's extender to that file by hand; {MANIFEST} is not changed",
+            )
+            for minor, flag in ((18, "policy-config-file"), (30, "config"))
         ),
     ],
 )  # fmt: skip
