@@ -35,21 +35,13 @@ class Kubelet(pb_grpc.RegistrationServicer):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
-        self.changes = asyncio.Event()
-        self.counts = Counter[str]()
-        self.new_socket = self.reads_list = False
+        self.reads_list = False
         self.channel: grpc.aio.Channel | None = None
-        self._server: grpc.aio.Server | None = None
 
     async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:  # noqa: N802
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}") as channel:
             options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=300)
         assert options == request.options
-        if self.new_socket:
-            # A file that was moved is another one by its time, and the same server answers at it.
-            path = self.folder / "kubelet.sock"
-            path.rename(self.folder / "moved").rename(path)
-            self.new_socket = False
         if self.reads_list:
             self.channel = grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}")
             self.stream = pb_grpc.DevicePluginStub(self.channel).ListAndWatch(pb.Empty())
@@ -64,42 +56,30 @@ class Kubelet(pb_grpc.RegistrationServicer):
         await self._server.start()
 
     async def stop(self) -> None:
-        if self._server is not None:
-            await self._server.stop(0)
+        await self._server.stop(0)
         if self.channel is not None:
             await self.channel.close()
 
-    async def restart(self) -> None:
-        """Its own socket is made again; every other of the folder goes."""
-        await self.stop()
-        for socket in self.folder.glob("*.sock"):
-            socket.unlink(missing_ok=True)
-        await self.start()
-
 
 class Answers:
-    """Answers the kubelet; all that the server needs of it here: it learns that the kubelet is another one."""
-
-    def __init__(self, kubelet: Kubelet) -> None:
-        self._kubelet = kubelet
+    """Answers the kubelet; all that the server needs of it here."""
 
     def begin_registration(self, *, kubelet_is_another: bool) -> None:
-        if kubelet_is_another:
-            self._kubelet.changes.set()
+        """Nothing is half done."""
 
 
 @contextlib.asynccontextmanager
 async def staying(
-    monkeypatch: pytest.MonkeyPatch, *, kubelet_runs: bool = True, unwatched: float = 3600
+    monkeypatch: pytest.MonkeyPatch, *, reads_list: bool = False, unwatched: float = 3600
 ) -> AsyncIterator[Kubelet]:
     """A plugin that stays registered beside a kubelet."""
     monkeypatch.setattr(grpc_server, "UNWATCHED_SECONDS", unwatched)
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         kubelet = Kubelet(Path(name))
-        if kubelet_runs:
-            await kubelet.start()
-        server = DevicePluginServer(Answers(kubelet), OneCard())  # type: ignore[arg-type]
-        staying = asyncio.create_task(stay_registered(server, kubelet.folder, kubelet.counts))
+        kubelet.reads_list = reads_list
+        await kubelet.start()
+        server = DevicePluginServer(Answers(), OneCard())  # type: ignore[arg-type]
+        staying = asyncio.create_task(stay_registered(server, kubelet.folder, Counter()))
         try:
             yield kubelet
         finally:
@@ -113,35 +93,9 @@ async def next_registration(kubelet: Kubelet) -> pb.RegisterRequest:
     return await asyncio.wait_for(kubelet.registered.get(), 300)
 
 
-async def test_another_kubelet_is_reported_before_the_registration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A restarted kubelet is reported before the registration. The first kubelet and one that dropped the plugin are not."""
-    async with staying(monkeypatch) as kubelet:
-        await next_registration(kubelet)
-        (kubelet.folder / "aliyungpushare.sock").unlink()
-        await next_registration(kubelet)
-        assert not kubelet.changes.is_set()
-        await kubelet.restart()
-        await next_registration(kubelet)
-
-        assert kubelet.changes.is_set()
-
-
-async def test_kubelet_that_starts_after_the_answer_gets_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kubelet of before took the registration and ended, so the new one reads no list."""
-    async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
-        kubelet.new_socket = True
-        await kubelet.start()
-        await next_registration(kubelet)
-        await next_registration(kubelet)
-
-        assert kubelet.changes.is_set()
-
-
 async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kubelet drops the new plugin when the stream of the one before it ends late."""
-    async with staying(monkeypatch, kubelet_runs=False, unwatched=0.2) as kubelet:
-        kubelet.reads_list = True
-        await kubelet.start()
+    async with staying(monkeypatch, reads_list=True, unwatched=0.2) as kubelet:
         await next_registration(kubelet)
         await asyncio.sleep(0.4)
         assert kubelet.registered.empty()

@@ -74,17 +74,6 @@ def test_a_failing_scrape_is_an_error_without_its_traceback(caplog: pytest.LogCa
     assert b"secret" not in answers[0].body
 
 
-async def test_without_an_address_nothing_listens(tmp_path: Path) -> None:
-    """Off is the default."""
-    async with plugin(tmp_path, api=StubApi(nodes=[node("v1.36.3")])) as running:
-        await logged(running, "published node=n")
-        listening = Path("/proc/net/tcp").read_text().splitlines()
-        inodes = {line.split()[9] for line in listening[1:] if line.split()[3] == "0A"}
-        own = [link.readlink().name for link in Path(f"/proc/{running.pid}/fd").iterdir()]
-
-    assert [inode for inode in inodes if f"socket:[{inode}]" in own] == []
-
-
 async def test_taken_port_ends_with_two_and_publishes_nothing(tmp_path: Path) -> None:
     """Before anything is announced."""
     with socket.socket() as taken:

@@ -11,15 +11,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpushare.cli.plugin_flags import ContainerFlags
-from gpushare.deviceplugin.allocation import node_view
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError, UnreachableError
+from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.admitting_node import MEMORY, AdmittingNode, Line, gpu_pod, stage
 from tests.servers import until
 
@@ -289,22 +290,6 @@ async def test_a_pod_that_may_not_be_changed_holds_itself_alone(code: int) -> No
         assert (node.has("b"), node.card("b")) == ({0}, "0")
 
 
-@pytest.mark.parametrize("code", [401, 403, 429, 503])
-async def test_a_list_that_is_refused_for_a_while_refuses_no_pod(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
-    """An API server that has just started answers so before it knows the rights of users."""
-    monkeypatch.setattr(node_view, "LIST_PAUSE_SECONDS", 0.01)
-    async with stage([gpu_pod("good", 3, card=1)]) as node:
-        answers = iter([(code, {"kind": "Status", "message": "not yet", "code": code})] * 3)
-        node.api.fault = lambda method, path: next(answers, None) if path == "/api/v1/pods" else None
-        await node.admit("good")
-        assert node.has("good") == {1}
-
-        # One that stays away is an error of the call, and never a guess on what was known before.
-        node.api.fault = lambda method, path: (500, {"kind": "Status", "message": "etcd is gone"})
-        with pytest.raises(ApiError, match="etcd is gone"):
-            await node.allocator.prefer(node.free(), [], 3)
-
-
 @pytest.mark.parametrize("several", [{}, {"scheduler.framework.gpushare.allocation": '{"0":{"0":2,"1":1}}'}])
 async def test_a_container_that_starts_again_waits_for_nothing(several: dict[str, str]) -> None:
     """A container of a pod, on one card or on several, needs neither an absent API server nor the end of an admission."""
@@ -333,6 +318,53 @@ async def test_question_without_allocate_holds_up_no_start_for_long(is_another: 
         else:
             node.now = 2.1
         await node.start("a")
+
+
+async def test_a_failed_pod_that_runs_holds_its_card() -> None:
+    """The list of an admission leaves failed pods out: one that is missing there is asked for, and counts while it runs."""
+    async with stage([gpu_pod("evicted", 9, card=0), gpu_pod("next", 9, card=0)], sizes=(14,)) as node:
+        await node.admit("evicted")
+        running = [{"name": "c0", "state": {"running": {}}}]
+        node.pod("evicted")["status"] = {"phase": "Failed", "containerStatuses": running}
+        with pytest.raises(NoCandidateError, match="card 0 has 5 units left"):
+            await node.admit("next")
+        node.pod("evicted")["status"] = {"phase": "Failed", "containerStatuses": []}
+        node.pod("evicted")["metadata"]["resourceVersion"] = str(10**9)
+        node.lines.clear()
+        node.write_book()
+        await node.admit("next")
+
+        assert [pod.metadata.name for pod in node.pods.turned_away()] == ["evicted"]
+
+
+async def test_a_hung_restoration_delays_no_other_pod() -> None:
+    """While a write of one pod hangs, another is admitted and starts, and one that came without the extender gets its card."""
+    async with stage([gpu_pod("a", 3, card=0), gpu_pod("b", 3, card=1)]) as node:
+        await node.run("a")
+        node.api.fault = lambda method, path: "hang" if method == "PATCH" and path.endswith("/a") else None
+        tasks = [asyncio.create_task(one()) for one in (node.allocator.keep_restoring, node.allocator.keep_reconciling)]
+        changed = gpu_pod("a", 3, card=1)
+        changed["metadata"]["resourceVersion"] = str(10**16)
+        node.pods.set(msgspec.convert(changed, Pod))
+        await until(lambda: [call["path"].split("/")[-1] for call in node.api.calls[-2:]] == ["events", "a"])
+        await node.run("b")
+        node.api.pods.append(gpu_pod("h", 1, card=None))
+        node.pods.set(msgspec.convert(node.pod("h"), Pod))
+        await until(lambda: node.card("h") == "2")
+        node.api.released.set()
+        for task in tasks:
+            task.cancel()
+
+        assert node.has("b") == {1}
+
+
+async def test_a_refusal_names_no_pods() -> None:
+    """A refusal names no waiting pod, because its text is shown with whichever pod fails."""
+    async with stage([gpu_pod("secret", 9, card=0), gpu_pod("secret-2", 9, card=0)]) as node:
+        for ids in (node.free()[:4], node.free()[-9:]):
+            with pytest.raises(NoCandidateError) as caught:
+                await node.allocator.allocate(ids)
+            assert "secret" not in str(caught.value)
 
 
 RECORDED = Path(__file__).parents[3] / "data" / "upstream" / "device_plugin"

@@ -263,6 +263,21 @@ async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
         assert caplog.text.count("cards not announced") == 1
 
 
+async def test_refused_condition_keeps_no_cards_away(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
+    """A policy of an earlier version refuses the condition; the cards are published, and one line is logged."""
+    api = StubApi(nodes=[new_node()])
+    no = (403, {"kind": "Status", "code": 403, "message": "would change status.conditions"})
+    api.fault = lambda method, path: no if "conditions" in str(api.calls[-1].get("body")) else None
+    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
+        for count in ("2", "3"):
+            await until(lambda count=count: rig.capacity("count") == count)
+            rig.state.add_card("t4")
+            rig.clock.now += SURVEY + 1
+
+    assert "conditions" not in api.nodes[0]["status"]
+    assert caplog.text.count("cannot write the condition of the node") == 1
+
+
 NAME = "unhealthy-gpu-rig"
 PATH = f"/api/v1/namespaces/kube-system/configmaps/{NAME}"
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.candidates import (
     Candidate,
@@ -207,24 +205,6 @@ def test_match_finds_the_container_of_a_call(
     with pytest.raises(NoCandidateError, match=says) if says != expected else contextlib.nullcontext():
         found = match(waiting, call, lambda candidate: others if candidate.pod == "a" else ())
         assert f"{found.pod} {found.container} {'+'.join(str(index) for index, _ in found.cards)}" == expected
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), max_size=6),
-    st.integers(1, 4),
-    st.dictionaries(st.integers(0, 1), st.integers(0, 5)),
-)
-def test_a_match_always_fits(pods: list[tuple[int, int]], units: int, free: dict[int, int]) -> None:
-    """Right amount, on a card that has the ids, and the first such in order."""
-    waiting = waits(*(pod(str(number), amount, card=card) for number, (amount, card) in enumerate(pods)))
-    fitting = [one for one in waiting if one.units == units and free.get(one.cards[0][0], 0) >= units]
-    try:
-        found = match(waiting, offer(units, free))
-    except NoCandidateError:
-        assert not fitting
-        return
-
-    assert found == fitting[0]
 
 
 def test_each_container_of_a_several_card_pod_has_own_cards() -> None:

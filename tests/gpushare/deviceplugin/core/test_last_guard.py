@@ -7,8 +7,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.candidates import Candidate, last_guard, room
 from gpushare.deviceplugin.core.holdings import Grant, Holdings
@@ -82,34 +80,3 @@ def test_an_unhealthy_card_and_an_overfull_one_have_no_room() -> None:
     holdings = Holdings([ours("a", 0, *range(12))])
 
     assert room(holdings, [], [card(0), card(1, healthy=False), card(2)], counts_slots=False) == Counter({2: 10})
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 1), st.sampled_from(["ours", "go", "waits"])), max_size=8),
-    st.lists(st.tuples(st.integers(1, 6), st.integers(0, 1)), max_size=12),
-)
-def test_no_sequence_of_answers_over_fills_a_card(
-    before: list[tuple[int, int, str]], calls: list[tuple[int, int]]
-) -> None:
-    """Against a model that only adds up: whatever is written, what containers hold stays within the card, or does not grow."""
-    cards = [card(0), card(1)]
-    pods = [pod(f"p{number}", units, index) for number, (units, index, _) in enumerate(before)]
-    grants, held, fresh = [], Counter[int](), 0
-    for number, (units, index, kind) in enumerate(before):
-        ids = {f"{index}-{fresh + one}": index for one in range(units)} if kind == "ours" else {}
-        if kind != "waits":
-            names = frozenset(ids) or frozenset(f"go-{fresh + one}" for one in range(units))
-            grants.append(Grant(f"p{number}", "c", names, ids))
-            held[index] += units
-        fresh += units
-    for number, (units, index) in enumerate(calls):
-        ids = {f"{index}-{fresh + one}": index for one in range(units)}
-        fresh += units
-        try:
-            last_guard(candidate(units, index), list(ids), Holdings(grants), pods, cards, counts_slots=False)
-        except NoCandidateError:
-            assert held[index] + units > 10
-            continue
-        held[index] += units
-        assert held[index] <= 10
-        grants.append(Grant(f"c{number}", "c", frozenset(ids), ids))

@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpushare.cli.plugin_flags import Tolerance
 from gpushare.deviceplugin.core.kept_pods import KeptPod, keep
@@ -111,25 +109,6 @@ def test_a_limit_is_the_share_with_its_slack_within_the_card(
     """The largest of several shares; none if it is more than another card of the container has."""
     assert answered_mib(cards, of, slack) == answered
     assert limits_mib(cards, of, slack) == right
-
-
-SIZES = st.lists(st.integers(1, 200_000), min_size=1, max_size=4)
-SLACKS = st.builds(Tolerance, st.integers(0, 10**6), st.integers(0, 2**50))
-
-
-@given(sizes=SIZES, unit=st.sampled_from(["MiB", "GiB"]), slack=SLACKS, data=st.data())
-def test_no_limit_keeps_a_container_from_its_share_or_its_start(
-    sizes: list[int], unit: str, slack: Tolerance, data: st.DataObject
-) -> None:
-    """The driver refuses more than a card has; less than a share would take what was booked."""
-    cards = [(index, data.draw(st.integers(1, 300_000))) for index in range(len(sizes))]
-    found = answered_mib(tuple(cards), node(*sizes, unit=unit), slack)
-
-    shares = [min(units * (1024 if unit == "GiB" else 1), size) for (_, units), size in zip(cards, sizes, strict=True)]
-    if found is None:
-        assert max(shares) > min(sizes)
-    else:
-        assert max(shares) <= found <= min(sizes)
 
 
 def pod(uid: str = "u", *statuses: dict[str, Any], annotations: dict[str, str] | None = None, **more: Any) -> KeptPod:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -52,21 +51,6 @@ class Plugin:
 def pod(name: str, index: int = 0, units: int = 2) -> KeptPod:
     """A running pod with a card."""
     return bound_pod(f"uid-{name}", units, index, "Running", namespace="team", name=name)
-
-
-def test_each_card_is_described() -> None:
-    """Memory in bytes, units, slots, health; by our index, the UUID and the model."""
-    plugin = Plugin(T4, UNHEALTHY)
-
-    assert plugin.values("gpushare_cards") == {(): 2}
-    assert "gpushare_pod_used_bytes" not in plugin.scrape()
-    assert plugin.values("gpushare_unit_bytes", "mode", "unit") == {("ids", "GiB"): 1024 * MIB}
-    assert plugin.values("gpushare_card_memory_bytes", "card", "uuid", "model") == {
-        ("0", "GPU-0", "Tesla T4"): 15079 * MIB,
-        ("2", "GPU-2", 'a "strange" \\ name'): 11178 * MIB,
-    }
-    for name, values in (("units", (14, 10)), ("slots", (0, 3)), ("healthy", (1, 0))):
-        assert plugin.values(f"gpushare_card_{name}", "card") == dict(zip(("0", "2"), values, strict=True))
 
 
 # By counter and label, what it begins with: a rate needs a beginning, so what did not happen yet is there as 0.
@@ -132,37 +116,6 @@ def test_a_pod_that_is_gone_takes_its_series_with_it() -> None:
     assert plugin.values("gpushare_pod_booked_bytes", "pod", "uid").keys() == {("a", "uid-old"), ("a", "uid-a")}
     plugin.pods = []
     assert not [key for rows in plugin.scrape().values() for key in rows if dict(key).get("pod") == "a"]
-
-
-def test_held_containers_are_those_of_this_moment() -> None:
-    """The allocator knows them (``Allocator.held``); each has its pod and why, if the API shows the pod."""
-    plugin, held = Plugin(T4), {"uid-a": "NoRoom", "uid-b": "OwnerUnknown"}
-    plugin.pods = [pod("a"), pod("c")]
-    plugin.metrics.held = lambda: held
-    assert plugin.values("gpushare_held_containers") == {(): 2}
-    labels = "namespace", "pod", "uid", "reason"
-    assert plugin.values("gpushare_held_pod", *labels) == {("team", "a", "uid-a", "NoRoom"): 1}
-
-    del held["uid-a"]
-    assert plugin.values("gpushare_held_pod", *labels) == {}
-    assert plugin.values("gpushare_held_containers") == {(): 1}
-
-
-@pytest.mark.parametrize("unit", ["GiB", "?"])
-def test_every_series_has_a_help_text_and_a_proper_name(unit: str) -> None:
-    """Prometheus's conventions: our prefix, counters end with _total, amounts are bytes; no text is the name again."""
-    plugin = Plugin(T4, unit=unit)
-    plugin.pods = [pod("a")]
-    plugin.metrics.seen = NodeUse()
-
-    families = list(text_string_to_metric_families(generate_latest(plugin.exposition).decode()))
-
-    assert len(families) > 15
-    for family in families:
-        assert family.name.startswith("gpushare_")
-        assert family.documentation.endswith(".")
-        assert family.type in ("gauge", "counter")
-        assert "mib" not in family.name
 
 
 def test_what_is_not_known_of_a_card_has_no_sample() -> None:

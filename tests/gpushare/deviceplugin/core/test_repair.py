@@ -185,35 +185,6 @@ def test_pod_may_have_a_card_if_all_annotations_can_follow(uid: str, pods: list[
     assert cards_for(uid, pods, UNITS) == cards
 
 
-CASES = {
-    "pair": [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, 0)],
-    "waiting partner": [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, None)],
-    "ring": [PodCard("a", 8, 0, 1), PodCard("b", 8, 1, 2), PodCard("c", 8, 2, 0)],
-    "two pairs": [PodCard("a", 7, 0, 1), PodCard("b", 7, 1, 0), PodCard("c", 7, 0, 1), PodCard("d", 7, 1, None)],
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("gone", ["", "a", "b"])
-def test_any_prefix_of_an_exchange_can_be_ended(case: str, gone: str) -> None:
-    """A process that knows nothing else ends an exchange after any number of writes, also if a pod of it was deleted."""
-    pods: Sequence[PodCard] = CASES[case]
-    done = False
-    while not done:
-        rest, writes = [pod for pod in pods if pod.uid != gone], 0
-        # Without the other pod an exchange needs marks that have stood.
-        settled = {pod.uid for pod in rest} if gone else ()
-        while (step := next_step(rest, UNITS, settled)) is not None:
-            rest, writes = after(rest, step), writes + 1
-            assert writes < 50
-        assert all(pod.index == pod.ids_on for pod in rest if pod.ids_on is not None)
-        assert all(pod.mark is None for pod in rest)
-        assert max(Counter(pod.index for pod in rest).values()) * 8 <= 16
-        step = next_step(pods, UNITS, ())
-        done = step is None
-        pods = after(pods, step) if step is not None else pods
-
-
 @dataclass
 class World:
     """A node as its plugin and an extender that sees late change it."""

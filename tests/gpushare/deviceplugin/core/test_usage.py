@@ -230,12 +230,6 @@ def test_process_belongs_to_the_pod_of_its_control_group(text: str, uids: list[s
     assert pods_in_cgroups(text) == uids
 
 
-@given(st.text())
-def test_any_text_is_read_without_an_error(text: str) -> None:
-    """The kernel's texts are not ours to refuse."""
-    pods_in_cgroups(text)
-
-
 def test_overuse_on_the_node_is_that_of_the_reported_pods() -> None:
     """Immediately when a pod comes or goes; another amount after a minute; an unknown one as it was seen last."""
     use, other = CardUse(ON, 1024 * MIB + 7, 1253 * MIB + 5), CardUse(PodOnCard("team", "b", "uid-b", 1), 0, 5 * MIB)
