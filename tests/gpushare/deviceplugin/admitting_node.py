@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from gpushare.cli.plugin_flags import ContainerFlags
-from gpushare.deviceplugin.allocation.admission import Limit
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import PhysicalCard
@@ -58,7 +57,6 @@ class AdmittingNode:
     repairs: bool = True
     settled_seconds: float = 0.0
     rules: ContainerFlags = field(default_factory=ContainerFlags)
-    limit: Limit = lambda cards: None
     now: float = 0.0
     lines: list[Line] = field(default_factory=list)
     allocator: Allocator = field(init=False)
@@ -74,8 +72,7 @@ class AdmittingNode:
         self.pods = NodePods()
         self.allocator = Allocator(
             self.client, self.pods, self.node, book, events, rules=self.rules,
-            repairs=self.repairs, limit=self.limit, clock_ns=lambda: 7, monotonic=lambda: self.now,
-             settled_seconds=self.settled_seconds,
+            repairs=self.repairs, clock_ns=lambda: 7, monotonic=lambda: self.now, settled_seconds=self.settled_seconds,
         )  # fmt: skip
 
     @property
@@ -164,36 +161,29 @@ class AdmittingNode:
         uid = self.pod(name)["metadata"]["uid"]
         return {int(one) for line in self.lines if line.uid == uid for one in line.told[f"{_PREFIX}IDX"].split(",")}
 
-    def reasons(self) -> list[str]:
-        """Events so far, by reason and pod."""
-        return [f"{event['reason']} {event['involvedObject']['name']}" for event in self.api.events]
-
 
 def containers_of(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
     """Containers that ask for card memory, in the order of allocation, with their kind."""
     spec = pod["spec"]
     for container in spec.get("initContainers", ()):
-        yield container, "sidecar" if container.get("restartPolicy") == "Always" else "init"
+        yield container, "init"
     for container in spec["containers"]:
         if MEMORY in container["resources"].get("limits", {}):
             yield container, "app"
 
 
-def container(name: str, units: int, **more: str) -> dict[str, Any]:
+def container(name: str, units: int) -> dict[str, Any]:
     """A container with this request."""
-    return {"name": name, "resources": {"limits": {MEMORY: str(units), SLOT: "1"}}, **more}
+    return {"name": name, "resources": {"limits": {MEMORY: str(units), SLOT: "1"}}}
 
 
 _VERSIONS = iter(range(100, 10**9))
 
 
 def gpu_pod(
-    name: str, *units: int, card: object = 0, init: int = 0, sidecar: int = 0, annotations: dict[str, str] | None = None
+    name: str, *units: int, card: object = 0, init: int = 0, annotations: dict[str, str] | None = None
 ) -> dict[str, Any]:
     """A pod that our extender bound to a card, after the pods that were made before it."""
-    before = [container("init", init)] if init else []
-    if sidecar:
-        before.append(container("sidecar", sidecar, restartPolicy="Always"))
     written = {"IDX": str(card), "ASSIGNED": "false", "ASSUME_TIME": "1", "EXTENDER": "gpushare/1"}
     chosen = {} if card is None else {f"{_PREFIX}{key}": value for key, value in written.items()}
     return {
@@ -203,7 +193,7 @@ def gpu_pod(
         },
         "spec": {
             "nodeName": "rig",
-            "initContainers": before,
+            "initContainers": [container("init", init)] if init else [],
             "containers": [container(f"c{number}", amount) for number, amount in enumerate(units)],
         },
         "status": {"phase": "Pending"},

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from gpushare import wire
-from gpushare.deviceplugin import takeover
 from gpushare.deviceplugin.allocation.node_view import list_all
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.node_pods import NodePods
@@ -19,7 +17,7 @@ from gpushare.kube.event_recorder import EventRecorder
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.quantity import MemoryUnit
 from tests.gpushare.deviceplugin.rig import holder
-from tests.servers import StubApi, http_pool, serve, status
+from tests.servers import StubApi, http_pool, serve
 
 ENDED = "ALIYUN_COM_GPU_MEM_ENDED"
 
@@ -69,20 +67,3 @@ async def test_a_pod_keeps_its_card_without_a_new_boot(before: str | None, now: 
 
     assert await start(api) == ([] if marked else ["shut"])
     assert ended(api) == marked
-
-
-async def test_a_lost_answer_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An API server that does not answer delays the start; a pod that it refuses to change keeps its card."""
-    monkeypatch.setattr(takeover, "RETRY_SECONDS", 0)
-    answers = [status(500, "etcd is away"), status(429, "later")]
-
-    def fault(method: str, path: str) -> Any:
-        if method == "PATCH" and path.endswith("/pods/refused"):
-            return status(403, "no")
-        return answers.pop() if method == "PATCH" and path.endswith("/pods/shut") and answers else None
-
-    api = StubApi([node("A", "B")], [pod("shut"), pod("refused")], fault=fault)
-
-    assert await start(api) == ["refused"]
-    assert (ended(api), answers) == ({"shut": "B"}, [])
-    assert [one["reason"] for one in api.events] == [wire.EVENT_ENDED_BY_BOOT]

@@ -119,19 +119,6 @@ async def test_a_card_that_does_not_answer_is_unknown_not_idle(tmp_path: Path) -
         assert node.value("gpushare_card_unaccounted_bytes", **of_card(1)) == 30 * MIB
 
 
-async def test_invisible_processes_have_no_pod_and_are_reported(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The memory of processes that are invisible without hostPID is put on no pod, and no pod is reported to use nothing."""
-    async with rig(tmp_path) as node:
-        node.running["GPU-0"] = [Process(4711, 300)]
-        await node.watch.look()
-
-        assert (node.used(), node.api.events) == (None, [])
-        assert node.value("gpushare_card_unaccounted_bytes", **of_card(0)) is None
-        assert "hostPID: true" in caplog.text
-
-
 async def test_a_process_on_a_card_not_booked_is_reported(tmp_path: Path) -> None:
     """A pod on another's card, and one without any: reported once each until it stops; processes of the host are not accused."""
     async with rig(tmp_path) as node:

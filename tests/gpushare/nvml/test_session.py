@@ -1,9 +1,7 @@
-"""Promises of gpushare.nvml.session: real pynvml on simulated cards of every driver era, and the thread that asks it."""
+"""Promises of gpushare.nvml.session: real pynvml on simulated cards."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +10,11 @@ import pynvml
 import pytest
 
 from fake_nvml.state import State
-from gpushare.nvml.api import NoDriverError, NotInitializedError, NvmlError, Reports, Xid
-from gpushare.nvml.session import NvmlSession, NvmlThread
+from gpushare.nvml.api import NoDriverError, NotInitializedError, NvmlError, Reports
+from gpushare.nvml.session import NvmlSession
 
 Simulate = Callable[..., State]
 
-# Before R450 events have an older call; field 230 came with R570.
-ERAS = ["418.87.00", "450.66", "470.57.02", "535.104.05", "580.65.06"]
 KNOWS_ACTIONS = "580.65.06"
 
 
@@ -34,40 +30,8 @@ def uuids(state: State) -> list[str]:
     return [card.uuid for card in state.cards()]
 
 
-@pytest.fixture
-def during_init(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """The events while NVML is initialised, each once."""
-    acts: list[Callable[[], object]] = []
-    init = pynvml.nvmlInitWithFlags
-
-    def init_after_them(flags: int) -> None:
-        while acts:
-            acts.pop()()
-        init(flags)
-
-    monkeypatch.setattr(pynvml, "nvmlInitWithFlags", init_after_them)
-    return acts
-
-
-@pytest.mark.parametrize("driver", ERAS)
-def test_each_report_comes_once_and_of_its_card(simulate: Simulate, session: NvmlSession, driver: str) -> None:
-    """Xids come in their order, and a lost card with its last one; its set of events would return immediately for ever."""
-    state = simulate("mixed", driver=driver)
-    first, second, third = uuids(state)
-    session.renew()
-    state.post_xid(first, 79, lose=True)
-    for uuid, xid in ((second, 31), (second, 48), (third, 13)):
-        state.post_xid(uuid, xid)
-
-    xids = (Xid(first, 79), Xid(second, 31), Xid(second, 48), Xid(third, 13))
-    assert session.poll() == Reports(xids, lost=(first,))
-    assert session.poll() == Reports()
-    state.post_xid(second, 48)
-    assert session.poll().xids == (Xid(second, 48),)
-
-
 def test_a_fault_between_two_sessions_is_noticed(
-    simulate: Simulate, session: NvmlSession, during_init: list[Callable[[], object]]
+    simulate: Simulate, session: NvmlSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No events are read while NVML is opened again; the driver's advice afterwards shows the fault."""
     state = simulate("t4x2", driver=KNOWS_ACTIONS)
@@ -78,24 +42,10 @@ def test_a_fault_between_two_sessions_is_noticed(
     assert session.renew().missed == frozenset()
 
     # Posted by the very call that opens NVML: after the last look of the old session.
-    during_init.append(lambda: state.post_xid(first, 48))
+    init = pynvml.nvmlInitWithFlags
+    monkeypatch.setattr(pynvml, "nvmlInitWithFlags", lambda flags: (state.post_xid(first, 48), init(flags)))
     assert session.renew().missed == {first}
     assert session.poll() == Reports()
-
-
-def test_recovery_asked_for_at_first_sight_is_an_unread_fault(simulate: Simulate, session: NvmlSession) -> None:
-    """At the start, and after the driver was away; a card that comes back with the same is no news."""
-    state = simulate("t4x2", driver=KNOWS_ACTIONS)
-    first, _ = uuids(state)
-    state.post_xid(first, 48)
-
-    assert session.renew().missed == {first}
-    assert session.renew().missed == frozenset()
-    state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
-    with pytest.raises(NoDriverError):
-        session.renew()
-    state.set_init_return(0)
-    assert session.renew().missed == {first}
 
 
 def test_unread_events_survive_a_reopening_of_nvml(simulate: Simulate, session: NvmlSession) -> None:
@@ -205,20 +155,6 @@ def test_without_the_kernels_list_each_count_reopens_nvml(
     ]
 
 
-def test_a_storm_of_events_of_one_card_keeps_no_other_waiting(simulate: Simulate, session: NvmlSession) -> None:
-    """One poll reads events of each card."""
-    state = simulate("t4x2")
-    first, second = uuids(state)
-    session.renew()
-    for _ in range(200):
-        state.post_xid(first, 31)
-    state.post_xid(second, 48)
-    heard = session.poll()
-
-    assert len(heard.xids) < 201
-    assert heard.xids[-1] == Xid(second, 48)
-
-
 def test_an_unknown_error_of_the_count_closes_the_session(simulate: Simulate, session: NvmlSession) -> None:
     """No half-open state."""
     state = simulate("t4x2")
@@ -229,27 +165,3 @@ def test_an_unknown_error_of_the_count_closes_the_session(simulate: Simulate, se
         session.poll()
 
     assert len(session.renew().cards) == 2
-
-
-@pytest.fixture
-def thread() -> Iterator[NvmlThread]:
-    """Ended after the test."""
-    started = NvmlThread()
-    yield started
-    started.close()
-    assert started.join(30)
-
-
-def test_a_loop_that_is_gone_gets_no_answer(thread: NvmlThread) -> None:
-    """The program ended while the driver was thinking."""
-    release = threading.Event()
-
-    async def leave() -> None:
-        asyncio.get_running_loop().call_soon(asking.append, asyncio.ensure_future(thread.run(release.wait)))
-        await asyncio.sleep(0)
-
-    asking: list[asyncio.Future[bool]] = []
-    asyncio.run(leave())
-    release.set()
-
-    assert asyncio.run(thread.run(lambda: "on")) == "on"

@@ -44,20 +44,6 @@ async def test_pod_that_goes_to_another_card_is_booked_there_first() -> None:
         assert (asked, between, node.card("a")) == ("2+1", "2+1", "2+1")
 
 
-async def test_stale_repair_mark_takes_no_room_from_a_hand_bound_pod() -> None:
-    """The ids on card 1 were c's, for which a was taken, and a's own card is free by now: the mark goes first."""
-    pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0), gpu_pod("c", 9, card=1)]
-    async with stage(pods, sizes=(14, 20, 8)) as node:
-        for name in ("past", "c"):
-            await node.admit(name)
-        assert node.card("a") == "0+1"
-        node.end("past")
-        node.api.pods.append(gpu_pod("by-hand", 11, card=None))
-        await node.admit("by-hand")
-
-        assert node.has("by-hand") == {1}
-
-
 @pytest.mark.parametrize("status", [403, 404, 409, 503])
 async def test_a_mark_that_cannot_be_written_refuses_no_pod(status: int) -> None:
     """Such an answer costs few calls, for which others wait, and the annotation is still reconciled before the start."""
@@ -112,21 +98,6 @@ async def test_what_cannot_be_repaired_is_held(
 
         assert (caught.value.reason, node.written("a")) == (reason, written)
         assert list(node.allocator.held_for_good()) == ["uid-b"] * reason.is_final
-
-
-async def test_without_a_partner_a_pod_moves_once_its_mark_has_stood() -> None:
-    """The pod that was meant is deleted; a bind that was decided before the mark was seen may still land on its card."""
-    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
-    async with stage(pods, settled_seconds=15) as node:
-        await node.admit("b")
-        node.api.pods.remove(pods[0])
-        with pytest.raises(HeldError, match="once binds that are under way have landed") as caught:
-            await node.start("b")
-        assert (caught.value.reason, node.card("b"), node.allocator.held_for_good()) == (HoldReason.SETTLING, "1+0", {})
-        node.now = 15
-        await node.start("b")
-
-        assert (node.card("b"), node.allocator.held()) == ("0", {})
 
 
 @pytest.mark.parametrize("writes", range(8))
