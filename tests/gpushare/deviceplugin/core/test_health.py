@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import pytest
 
 from gpushare.deviceplugin.core.health import (
@@ -175,16 +174,6 @@ def test_what_the_node_says_is_believed_after_a_restart(boots: tuple[str, ...], 
     assert after.applied(CARDS).boot == "one"
     assert verdicts(after) == ["Xid 48", ""]
     assert after.booted("two") == [Recovery(A, "Xid 48", RULE_BOOT)]
-
-
-@pytest.mark.parametrize("reason", ["Xid 48", "lost", "recovery action", "who knows"])
-def test_any_lasting_reason_on_the_node_lasts(reason: str) -> None:
-    """One of a later version of ours too."""
-    card = msgspec.structs.replace(CARDS.cards[0], healthy=False, reason=reason)
-    book = CardHealth(XidRules(), COOL_DOWN)
-    book.restore(msgspec.structs.replace(CARDS, cards=(card,)))
-
-    assert verdicts(book) == [reason, ""]
 
 
 def test_an_operator_names_cards_by_index_or_uuid() -> None:

@@ -169,13 +169,6 @@ def test_what_the_plugin_writes_counts() -> None:
     assert (counts(one), differences(one)) == ({INDEX: "2"}, {REPAIR: None})
 
 
-def test_a_write_that_did_not_happen_counts_not() -> None:
-    """Whatever is shown afterwards."""
-    one = replace(keep(annotated(**{INDEX: "1"})), expected=None)
-
-    assert counts(keep(annotated(**{INDEX: "2"}), one)) == {INDEX: "1"}
-
-
 def test_the_write_on_a_pod_without_a_card_is_its_first() -> None:
     """The card that the plugin writes on a pod that came without the extender counts once it is shown."""
     one = replace(keep(annotated()), expected={INDEX: "2"})

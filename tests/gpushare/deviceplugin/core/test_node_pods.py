@@ -354,16 +354,3 @@ def test_the_newest_of_the_failed_pods_are_remembered() -> None:
 
     failed = [one.metadata.uid for one in pods.turned_away()]
     assert failed == [str(number) for number in range(1, TURNED_AWAY_PODS.most + 1)]
-
-
-def test_of_a_pod_only_what_is_read_is_kept() -> None:
-    """Its author may write megabytes on it; and of one that ended without cards there is nothing to keep."""
-    pods = NodePods()
-    pods.set(pod("a", note="x" * 1000))
-    other = finished("other", 4)
-    other.spec.containers = []
-    pods.set(other)
-
-    (kept,) = pods.in_admission_order()
-    assert "note" not in (kept.metadata.annotations or {})
-    assert pods.turned_away() == ()

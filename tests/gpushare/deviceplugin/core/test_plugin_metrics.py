@@ -1,12 +1,12 @@
-"""Promises of gpushare.deviceplugin.core.plugin_metrics, read back by Prometheus's own parser."""
+"""Promises of gpushare.deviceplugin.core.plugin_metrics."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from prometheus_client import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
@@ -20,32 +20,23 @@ UNHEALTHY = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, slots=3, hea
 ON = PodOnCard("team", "a", "uid-a", 0)
 
 
-class Plugin:
-    """Metrics over a node that changes."""
+def counting(*cards: CardFacts, unit: str = "GiB", pods: Sequence[KeptPod] = ()) -> PluginMetrics:
+    """Metrics over a node."""
+    metrics = PluginMetrics()
+    metrics.cards, metrics.pods = lambda: NodeCards(1, "ids", unit, "boot", cards), lambda: pods
+    return metrics
 
-    def __init__(self, *cards: CardFacts, unit: str = "GiB") -> None:
-        self.metrics = PluginMetrics()
-        self.exposition = PluginExposition(self.metrics)
-        self.cards = NodeCards(1, "ids", unit, "boot", cards)
-        self.pods: list[KeptPod] = []
-        self.metrics.cards, self.metrics.pods = lambda: self.cards, lambda: self.pods
 
-    def scrape(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-        """By name of series: labels to value."""
-        found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
-        for family in text_string_to_metric_families(generate_latest(self.exposition).decode()):
-            for sample in family.samples:
-                labels = tuple(sorted(sample.labels.items()))
-                series = found.setdefault(sample.name, {})
-                assert labels not in series, f"{sample.name}{labels} is there twice"
-                series[labels] = sample.value
-        return found
+def samples(metrics: PluginMetrics) -> list[Sample]:
+    """All samples of a scrape."""
+    return [sample for family in PluginExposition(metrics).collect() for sample in family.samples]
 
-    def values(self, name: str, *labels: str) -> dict[Any, float]:
-        """The values of one series by these labels; a text for one label, a tuple for several."""
-        series = self.scrape().get(name, {})
-        rows = {tuple(dict(key)[label] for label in labels): value for key, value in series.items()}
-        return {key[0] if len(key) == 1 else key: value for key, value in rows.items()}
+
+def values(metrics: PluginMetrics, name: str, *labels: str) -> dict[Any, float]:
+    """The values of one series by these labels; a text for one label, a tuple for several."""
+    rows = [(tuple(one.labels[label] for label in labels), one.value) for one in samples(metrics) if one.name == name]
+    assert len(dict(rows)) == len(rows), f"{name} is there twice"
+    return {key[0] if len(key) == 1 else key: value for key, value in rows}
 
 
 def pod(name: str, index: int = 0, units: int = 2) -> KeptPod:
@@ -66,34 +57,30 @@ COUNTERS = {
 
 def test_what_happened_is_counted() -> None:
     """From 0 on, if the outcomes are known."""
-    plugin = Plugin(T4)
-    metrics = plugin.metrics
+    metrics = counting(T4)
     metrics.seen = NodeUse()
     for (name, label), begins in COUNTERS.items():
-        assert plugin.values(f"gpushare_{name}_total", label) == begins
+        assert values(metrics, f"gpushare_{name}_total", label) == begins
         one = min(begins, default="aliyun.com/gpu-mem")
         getattr(metrics, name)[one] += 2
-        assert plugin.values(f"gpushare_{name}_total", label) == {**begins, one: 2}
+        assert values(metrics, f"gpushare_{name}_total", label) == {**begins, one: 2}
     metrics.xids["GPU-0", "79"] += 2
-    assert plugin.values("gpushare_xid_events_total", "card", "xid") == {("0", "79"): 2}
-    assert plugin.values("gpushare_container_limits", "state") == {}
+    assert values(metrics, "gpushare_xid_events_total", "card", "xid") == {("0", "79"): 2}
+    assert values(metrics, "gpushare_container_limits", "state") == {}
     metrics.limits = {"enforced": 3, "none": 0}
-    assert plugin.values("gpushare_container_limits", "state") == metrics.limits
+    assert values(metrics, "gpushare_container_limits", "state") == metrics.limits
     for name in ("overuse_episodes", "unbooked_episodes"):
-        assert plugin.values(f"gpushare_{name}_total") == {(): 0}
+        assert values(metrics, f"gpushare_{name}_total") == {(): 0}
 
 
 def test_a_card_that_is_gone_takes_its_series_with_it() -> None:
     """Xids too; another card in its place begins at nothing."""
-    plugin = Plugin(T4, UNHEALTHY)
-    plugin.metrics.xids["GPU-2", "48"] += 1
-    plugin.metrics.seen = NodeUse((), {0: 1, 2: 5}, {2: 1})
-    plugin.scrape()
-    plugin.cards = msgspec.structs.replace(plugin.cards, cards=(T4,))
+    metrics = counting(T4)
+    metrics.xids["GPU-2", "48"] += 1
+    metrics.seen = NodeUse((), {0: 1, 2: 5}, {2: 1})
 
-    assert not [key for rows in plugin.scrape().values() for key in rows if dict(key).get("card") == "2"]
-    plugin.cards = msgspec.structs.replace(plugin.cards, cards=(T4, UNHEALTHY))
-    assert plugin.values("gpushare_xid_events_total", "card") == {}
+    assert not [one for one in samples(metrics) if one.labels.get("card") == "2"]
+    assert not metrics.xids
 
 
 def test_a_pod_that_is_gone_takes_its_series_with_it() -> None:
@@ -101,30 +88,30 @@ def test_a_pod_that_is_gone_takes_its_series_with_it() -> None:
 
     One of two pods of a name is being stopped while its successor waits: a scrape with one series twice would be refused whole.
     """
-    plugin = Plugin(T4, UNHEALTHY)
-    plugin.pods = [pod("a"), pod("b", index=7), pod("c", index=2)]
-    hidden = PodOnCard("team", "c", "uid-c", 2)
-    plugin.metrics.seen = NodeUse((CardUse(ON, 1024 * MIB, 1253 * MIB), CardUse(hidden, 1, None)))
-    assert plugin.values("gpushare_pod_overuse_bytes", "pod") == {}
-    plugin.metrics.over = frozenset({ON})
-    assert plugin.values("gpushare_pod_booked_bytes", "pod", "card") == {("a", "0"): 2048 * MIB, ("c", "2"): 2048 * MIB}
-    assert plugin.values("gpushare_pod_used_bytes", "pod", "card") == {("a", "0"): 1253 * MIB}
-    assert plugin.values("gpushare_pod_overuse_bytes", "pod", "card") == {("a", "0"): 229 * MIB}
+    pods = [pod("a"), pod("b", index=7), pod("c", index=2)]
+    metrics, hidden = counting(T4, UNHEALTHY, pods=pods), PodOnCard("team", "c", "uid-c", 2)
+    metrics.seen = NodeUse((CardUse(ON, 1024 * MIB, 1253 * MIB), CardUse(hidden, 1, None)))
+    assert values(metrics, "gpushare_pod_overuse_bytes", "pod") == {}
+    metrics.over = frozenset({ON})
+    booked = {("a", "0"): 2048 * MIB, ("c", "2"): 2048 * MIB}
+    assert values(metrics, "gpushare_pod_booked_bytes", "pod", "card") == booked
+    assert values(metrics, "gpushare_pod_used_bytes", "pod", "card") == {("a", "0"): 1253 * MIB}
+    assert values(metrics, "gpushare_pod_overuse_bytes", "pod", "card") == {("a", "0"): 229 * MIB}
 
-    plugin.pods = [pod("a"), pod("a")]
-    plugin.pods[0].metadata.uid = "uid-old"
-    assert plugin.values("gpushare_pod_booked_bytes", "pod", "uid").keys() == {("a", "uid-old"), ("a", "uid-a")}
-    plugin.pods = []
-    assert not [key for rows in plugin.scrape().values() for key in rows if dict(key).get("pod") == "a"]
+    pods[1:] = [pod("a")]
+    pods[0].metadata.uid = "uid-old"
+    assert values(metrics, "gpushare_pod_booked_bytes", "pod", "uid").keys() == {("a", "uid-old"), ("a", "uid-a")}
+    pods.clear()
+    assert not [one for one in samples(metrics) if one.labels.get("pod") == "a"]
 
 
 def test_what_is_not_known_of_a_card_has_no_sample() -> None:
     """A unit that cannot be read, a card that did not answer, memory without a figure, a card that is only not shared any more."""
     mig = msgspec.structs.replace(UNHEALTHY, healthy=False, reason="in MIG mode")
-    plugin = Plugin(T4, CardFacts(1, "GPU-1", "Tesla T4", 15079, 14), mig, unit="?")
-    plugin.metrics.seen = NodeUse((), {0: 5, 1: None}, {1: 2}, frozenset({2}))
+    metrics = counting(T4, CardFacts(1, "GPU-1", "Tesla T4", 15079, 14), mig, unit="?")
+    metrics.seen = NodeUse((), {0: 5, 1: None}, {1: 2}, frozenset({2}))
 
-    assert plugin.values("gpushare_unit_bytes", "unit") == {}
-    assert plugin.values("gpushare_card_unaccounted_bytes", "card") == {"0": 5}
-    assert plugin.values("gpushare_card_processes_without_figure", "card") == {"0": 0, "1": 2}
-    assert plugin.values("gpushare_card_healthy", "card") == {"0": 1, "1": 1}
+    assert values(metrics, "gpushare_unit_bytes", "unit") == {}
+    assert values(metrics, "gpushare_card_unaccounted_bytes", "card") == {"0": 5}
+    assert values(metrics, "gpushare_card_processes_without_figure", "card") == {"0": 0, "1": 2}
+    assert values(metrics, "gpushare_card_healthy", "card") == {"0": 1, "1": 1}

@@ -18,7 +18,6 @@ T4, UNHEALTHY_T4 = (
     CardFacts(0, "GPU-0", "Tesla T4", 15079, 14),
     CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False),
 )
-GTX = CardFacts(2, "GPU-2", "NVIDIA GeForce GTX 1080 Ti", 11178, 10)
 RESTART = (
     "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
     "aliyun.com/gpu-mem, which is unexpected"
@@ -106,37 +105,6 @@ OTHERS = {
 def test_no_other_pod_is_stuck(other: Pod) -> None:
     """Another's reason, one that has not passed, or no pod of ours."""
     assert found(other) == []
-
-
-WISHES = {
-    "a model that the node has": ({"card-model": "T4"}, 2, True),
-    "a model that it has not": ({"card-model": "H100"}, 2, False),
-    "a card that is unhealthy": ({"card-uuid": "GPU-1"}, 2, False),
-    "not the only card that is large enough": ({"card-model-not": "T4"}, 12, False),
-    "a whole card of another size": ({"split": "whole"}, 12, False),
-    "two cards": ({"split": "8,8"}, 16, True),
-    "a card of its group": ({"same-card": "g"}, 2, True),
-    "a policy that is none": ({"policy": "sprad"}, 2, False),
-    "a misspelt wish": ({"card-modell": "T4"}, 2, False),
-}
-
-
-@pytest.mark.parametrize(("wishes", "units", "is_stuck"), WISHES.values(), ids=WISHES.keys())
-def test_a_pod_whose_wish_the_node_cannot_grant_is_not_stuck(
-    wishes: dict[str, str], units: int, is_stuck: bool
-) -> None:
-    """A pod is not stuck if the node cannot grant its wish: its replacement would be turned away for the same wish."""
-    asking = pod(units, annotations={f"gpushare.aliyun.com/{key}": value for key, value in wishes.items()})
-
-    assert bool(stuck_pods([asking], node(T4, UNHEALTHY_T4, GTX), {})) is is_stuck
-
-
-def test_a_pod_without_slots_is_not_stuck_in_slots_mode() -> None:
-    """The node refuses each pod that does not ask for slots."""
-    card = CardFacts(0, "GPU-0", "Tesla T4", 15079, 15079, slots=8)
-
-    assert stuck_pods([pod()], node(card, mode="slots"), {}) == []
-    assert len(stuck_pods([pod(limits={"aliyun.com/gpu-slot": 1})], node(card, mode="slots"), {})) == 1
 
 
 @pytest.mark.parametrize(

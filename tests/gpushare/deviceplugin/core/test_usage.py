@@ -164,64 +164,39 @@ def test_what_ends_early_or_is_unknown_is_not_reported() -> None:
     assert judge(running, [], 100, EXACT, 0) == Overuse()
 
 
-UID = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f"
+UID, OTHER = "3b1f2c4d-5e6f-4a7b-8c9d-0a1b2c3d4e5f", "11111111-2222-3333-4444-555555555555"
 UNDERSCORED = UID.replace("-", "_")
 STATIC = "0123456789abcdef0123456789abcdef"
 ID = "c0ffee" + "0123456789abcdef" * 3 + "0123456789"
-OUTER = "ab" * 32
-
-# Driver, runtime, version of cgroups: the content of /proc/<pid>/cgroup for a process in a container of the pod.
 SYSTEMD = f"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{UNDERSCORED}.slice"
-PATHS = {
-    "containerd, v2, systemd": f"0::{SYSTEMD}/cri-containerd-{ID}.scope\n",
-    "containerd, v2, systemd, guaranteed": f"0::/kubepods.slice/kubepods-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope\n",
-    "containerd, v2, cgroupfs": f"0::/kubepods/besteffort/pod{UID}/{ID}\n",
-    "containerd, v1, cgroupfs": (
-        f"12:memory:/kubepods/burstable/pod{UID}/{ID}\n11:cpu,cpuacct:/kubepods/burstable/pod{UID}/{ID}\n"
-        f"1:name=systemd:/kubepods/burstable/pod{UID}/{ID}\n0::/system.slice/containerd.service\n"
-    ),
-    "containerd, v1, a controller that nobody uses": f"13:misc:/\n12:rdma:/\n4:memory:/kubepods/besteffort/pod{UID}/{ID}\n",
-    "containerd, v1, a systemd kubelet over a cgroupfs runtime": (
-        f"3:pids:/system.slice/containerd.service/kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}\n"
-    ),
-    "CRI-O, v2, systemd, a group below": f"0::{SYSTEMD}/crio-{ID}.scope/container\n",
-    "Docker, v1, cgroupfs": f"4:memory:/kubepods/besteffort/pod{UID}/{ID}\n3:cpu:/\n",
-    "kind, v2": (
-        f"0::/docker/{OUTER}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/"
-        f"kubelet-kubepods-burstable-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope\n"
-    ),
-    "kind, v1": f"8:memory:/docker/{OUTER}/kubelet/kubepods/besteffort/pod{UID}/{ID}\n",
-    "seen from a namespace of cgroups, systemd": f"0::/../../kubepods-burstable-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope\n",
-    "seen from a namespace of cgroups, cgroupfs": f"0::/../../pod{UID}/{ID}\n",
-    "a container in the container": f"0::{SYSTEMD}/cri-containerd-{ID}.scope/docker/{OUTER}\n",
-}
-
-
-OTHER = "11111111-2222-3333-4444-555555555555"
-OTHER_PODS = {
-    "a static pod, by the hash of its manifest": (f"0::/kubepods/besteffort/pod{STATIC}/{ID}\n", [STATIC]),
-    "a node in a pod, the outer one first": (
-        f"0::/kubepods/pod{OTHER}/{OUTER}/kubelet/kubepods/pod{UID}/{ID}\n", [OTHER, UID],
-    ),
-    "the pod's group itself, of no container": (f"0::{SYSTEMD}\n", [UID]),
-}  # fmt: skip
-STRANGERS = {
-    "a service of the host": "0::/system.slice/sshd.service\n",
-    "Docker without Kubernetes": f"0::/system.slice/docker-{ID}.scope\n",
-    "a user's session": "1:name=systemd:/user.slice/user-1000.slice/session-3.scope\n0::/user.slice\n",
-    "a group that only sounds like a pod": f"0::/mine/pod{UID}/{ID}\n",
-    "a pod's name without its end": f"0::/kubepods/burstable/pod{UID}x/{ID}\n",
-    "a pod of podman": f"0::/machine.slice/libpod_pod_{ID}.slice/libpod-{ID}.scope\n",
-    "nothing": "",
-    "a line that is none": "nonsense",
-}
-
-
+CGROUPFS = f"/kubepods/burstable/pod{UID}/{ID}"
+# By runtime, version of cgroups and driver: the content of /proc/<pid>/cgroup for a process, and the pods in it.
 FOUND = {
-    **{name: (text, [UID]) for name, text in PATHS.items()},
-    **OTHER_PODS,
-    **{name: (text, []) for name, text in STRANGERS.items()},
-}
+    "containerd, v2, systemd": (f"0::{SYSTEMD}/cri-containerd-{ID}.scope\n", [UID]),
+    "guaranteed": (f"0::/kubepods.slice/kubepods-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope\n", [UID]),
+    "containerd, v2, cgroupfs": (f"0::{CGROUPFS}\n", [UID]),
+    "containerd, v1, cgroupfs": (
+        f"13:misc:/\n12:memory:{CGROUPFS}\n1:name=systemd:{CGROUPFS}\n0::/system.slice/containerd.service\n", [UID],
+    ),
+    "a systemd kubelet over a cgroupfs runtime": (
+        f"3:pids:/system.slice/containerd.service/kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}\n", [UID],
+    ),
+    "CRI-O, a group below": (f"0::{SYSTEMD}/crio-{ID}.scope/container\n", [UID]),
+    "kind, v2": (
+        f"0::/docker/{ID}/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{UNDERSCORED}.slice/{ID}.scope\n", [UID],
+    ),
+    "kind, v1": (f"8:memory:/docker/{ID}/kubelet{CGROUPFS}\n", [UID]),
+    "from a namespace, systemd": (f"0::/../../kubepods-burstable-pod{UNDERSCORED}.slice/{ID}.scope\n", [UID]),
+    "from a namespace, cgroupfs": (f"0::/../../pod{UID}/{ID}\n", [UID]),
+    "a container in the container": (f"0::{SYSTEMD}/cri-containerd-{ID}.scope/docker/{ID}\n", [UID]),
+    "a static pod, by the hash of its manifest": (f"0::/kubepods/besteffort/pod{STATIC}/{ID}\n", [STATIC]),
+    "a node in a pod, the outer one first": (f"0::/kubepods/pod{OTHER}/{ID}/kubelet{CGROUPFS}\n", [OTHER, UID]),
+    "the pod's group itself, of no container": (f"0::{SYSTEMD}\n", [UID]),
+    "Docker without Kubernetes": (f"0::/system.slice/docker-{ID}.scope\n", []),
+    "a group that only sounds like a pod": (f"0::/mine/pod{UID}/{ID}\n", []),
+    "a pod's name without its end": (f"0::/kubepods/burstable/pod{UID}x/{ID}\n", []),
+    "a line that is none": ("nonsense", []),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "uids"), FOUND.values(), ids=FOUND.keys())
