@@ -11,11 +11,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from prometheus_client.registry import CollectorRegistry
 
 from gpushare.cli.plugin_flags import Tolerance, UsageFlags
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
-from gpushare.deviceplugin.metrics_exposition import PluginExposition
 from gpushare.deviceplugin.usage_watch import OveruserEvictor, ProcessOwners, UsageWatch
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
@@ -43,10 +41,8 @@ class Rig:
         self.others: list[ObjectMeta] = []
         facts = [CardFacts(index, f"GPU-{index}", "Tesla T4", 15079, 14) for index in range(2)]
         self.cards = NodeCards(1, "ids", "GiB", "boot", tuple(facts))
-        metrics, events = PluginMetrics(), EventRecorder(client, "test", lambda: 0.0, random.Random(1))
-        metrics.cards, metrics.pods = lambda: self.cards, lambda: self.pods
-        self.registry = CollectorRegistry()
-        self.registry.register(PluginExposition(metrics))
+        self.metrics = metrics = PluginMetrics()
+        events = EventRecorder(client, "test", lambda: 0.0, random.Random(1))
         self.watch = UsageWatch(
             self.processes, lambda: self.cards, lambda: self.pods,
             lambda: {one.uid: one for one in (*(pod.metadata for pod in self.pods), *self.others)},
@@ -66,14 +62,6 @@ class Rig:
         """A process in a container of the pod."""
         self.running[f"GPU-{card}"].append(Process(pid, mib))
         process(self.proc, pid, f"/kubepods/burstable/pod{uid}/{ID}")
-
-    def value(self, name: str, **labels: str) -> float | None:
-        """A series now."""
-        return self.registry.get_sample_value(name, labels)
-
-    def used(self) -> float | None:
-        """The pod's use of card 0."""
-        return self.value("gpushare_pod_used_bytes", namespace="team", pod="player", uid=UID, card="0")
 
     async def looks(self, *times: int) -> None:
         """One look at each of these moments."""
@@ -95,11 +83,6 @@ def process(proc: Path, pid: int, group: str) -> None:
     (proc / str(pid) / "cgroup").write_text(f"0::{group}\n")
 
 
-def of_card(index: int) -> dict[str, str]:
-    """The labels of a card's series."""
-    return {"card": str(index), "uuid": f"GPU-{index}", "model": "Tesla T4"}
-
-
 async def test_a_card_that_does_not_answer_is_unknown_not_idle(tmp_path: Path) -> None:
     """The others are seen; the pod's series is gone, not 0; NVML's refusal is counted."""
     async with rig(tmp_path) as node:
@@ -109,14 +92,13 @@ async def test_a_card_that_does_not_answer_is_unknown_not_idle(tmp_path: Path) -
         del node.running["GPU-0"]
         await node.watch.look()
 
-        assert node.used() is None
+        seen = node.metrics.seen
+        assert seen is not None
+        assert ([use.used for use in seen.uses], seen.silent, seen.unaccounted) == ([None], {0}, {1: 30 * MIB})
         assert [event["reason"] for event in node.api.events] == ["GPUShareMemoryOveruse"]
         # What was seen last stays on the Node.
         assert node.published == f'[["{UID}",0,1024,2000]]'
-        assert node.value("gpushare_nvml_errors_total", operation="processes") == 1
-        for unknown in ("card_unaccounted_bytes", "card_processes_without_figure"):
-            assert node.value(f"gpushare_{unknown}", **of_card(0)) is None
-        assert node.value("gpushare_card_unaccounted_bytes", **of_card(1)) == 30 * MIB
+        assert node.metrics.nvml_errors["processes"] == 1
 
 
 async def test_a_process_on_a_card_not_booked_is_reported(tmp_path: Path) -> None:
@@ -131,14 +113,10 @@ async def test_a_process_on_a_card_not_booked_is_reported(tmp_path: Path) -> Non
 
         assert sorted(event["involvedObject"]["name"] for event in node.api.events) == ["miner", "player"]
         assert {event["reason"] for event in node.api.events} == {"GPUShareCardNotBooked"}
-        theirs = {"namespace": "other", "pod": "miner", "uid": OUTER, "card": "0"}
-        assert node.value("gpushare_pod_unbooked_card", **theirs) == 1
-        assert node.value("gpushare_pod_used_bytes", **theirs) == 900 * MIB
-        assert node.value("gpushare_unbooked_episodes_total") == 2
+        assert ({on.pod for on in node.metrics.unbooked}, node.metrics.unbooked_episodes) == ({"miner", "player"}, 2)
         del node.running["GPU-0"][-1]
         await node.watch.look()
-        assert node.value("gpushare_pod_unbooked_card", **theirs) is None
-        assert len(node.api.events) == 2
+        assert ({on.pod for on in node.metrics.unbooked}, len(node.api.events)) == ({"player"}, 2)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +161,7 @@ async def test_pod_that_is_another_by_now_is_left_alone(tmp_path: Path) -> None:
         await node.looks(*range(0, 300, 15))
 
         assert (tried(node), len(node.api.pods)) == (1, 1)
-        assert node.value("gpushare_overuse_evictions_total", outcome="evicted") == 0
+        assert node.metrics.overuse_evictions["evicted"] == 0
 
 
 async def test_one_pod_of_a_node_is_evicted_in_a_minute(tmp_path: Path) -> None:

@@ -222,7 +222,7 @@ def test_a_container_without_a_limit_is_news_once_its_node_can() -> None:
         ({}, {"enforced": 3, "unknown": 1}, ("Unknown", "NotVerified", "1 of 4")),
         ({}, {"enforced": 3, "none": 1, "loose": 2, "unknown": 1}, ("False", "SomeNotLimited", "3 of 7")),
         (
-            {1: WhyNot("NoHook", "x"), 0: hook_fails("")},
+            {1: WhyNot("NoHook", "x"), 0: WhyNot("HookFails", "NVIDIA")},
             {"none": 1},
             ("False", "HookFails", "card 1: x; card 0: NVIDIA"),
         ),
@@ -260,3 +260,5 @@ def test_fuse_blows_for_a_failure_and_not_for_an_old_one() -> None:
     newer = blown.after(old, "620")
     assert newer.blown is None
     assert newer.after(hook_failures([fails("u", "c")]), "620").blown == "620"
+    text = "has kept a container from starting under driver unknown; none is limited until there is another driver, or"
+    assert hook_fails("").text == f"NVIDIA's hook apply-cuda-memory-limits {text} the device plugin is restarted"
