@@ -288,7 +288,7 @@ def limits_condition(why: Mapping[int, WhyNot], counts: Mapping[str, int]) -> He
         texts = {one.text: [str(at) for at in sorted(why) if why[at] == one] for one in why.values()}
         message = "; ".join(f"card {', '.join(cards)}: {text}" for text, cards in texts.items())
         return Health("False", why[min(why)].reason, message[:LONGEST_MESSAGE])
-    total, bad, unknown = sum(counts.values()), counts.get(NONE, 0) + counts.get(LOOSE, 0), counts.get(UNKNOWN, 0)
+    total, bad, unknown = sum(counts.values()), counts[NONE] + counts[LOOSE], counts[UNKNOWN]
     if bad:
         text = f"{bad} of {total} containers can have more than their share; events of their pods say why"
         return Health("False", conditions.SOME_NOT_LIMITED, text)

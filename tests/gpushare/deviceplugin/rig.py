@@ -18,9 +18,7 @@ from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from fake_nvml.state import State
 from gpushare.cli.settings import device_plugin_settings
-from gpushare.deviceplugin.cards.card_watch import CardWatch
-from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.health import CardHealth, XidRules
+from gpushare.deviceplugin.core.health import XidRules
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer
 from gpushare.deviceplugin.main import DevicePlugin
@@ -49,13 +47,8 @@ class Rig:
     state: State
     api: StubApi
     clock: Clock
-    node: NodeWriter
-    watch: CardWatch
-    health: CardHealth
-    client: ApiClient
-    plugin: Any
-    thread: NvmlThread
     parts: DevicePlugin
+    plugin: Any
     lists: list[dict[str, str]] = field(default_factory=list)
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
@@ -99,8 +92,8 @@ class Rig:
     async def settled(self) -> None:
         """Until the watch has taken two whole turns: what was to happen has happened."""
         # The one that is under way may be past what matters.
-        reached = self.watch.turns + 3
-        await until(lambda: self.watch.turns >= reached)
+        reached = self.parts.watch.turns + 3
+        await until(lambda: self.parts.watch.turns >= reached)
 
     async def follow(self) -> None:
         """The kubelet: takes each list, and counts it into the Node's capacity."""
@@ -111,7 +104,7 @@ class Rig:
     def count(self) -> None:
         """The kubelet writes what it has."""
         self.api.nodes[0]["status"]["capacity"]["aliyun.com/gpu-mem"] = str(len(self.lists[-1]))
-        self.node.wake()
+        self.parts.node.wake()
 
 
 def new_node() -> dict[str, Any]:
@@ -163,18 +156,14 @@ async def running(
             parts = DevicePlugin(
                 settings, client, events, session, thread, clock, "fallback-boot", rules, PluginMetrics()
             )
-            health, node, watch, news = parts.health, parts.node, parts.watch, parts.news
             await parts.begin()
-            await node.publish_patiently()
-            server = DevicePluginServer(object(), node)  # type: ignore[arg-type]  # nothing is allocated here
+            await parts.node.publish_patiently()
+            server = DevicePluginServer(object(), parts.node)  # type: ignore[arg-type]  # nothing is allocated here
             await server.start(socket)
             async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-                rig = Rig(
-                    state, api, clock, node, watch, health, client, pb_grpc.DevicePluginStub(channel), thread, parts
-                )
-                rig.tasks = tasks = [
-                    asyncio.create_task(one) for one in (rig.follow(), watch.run(), node.keep_published(), news.run())
-                ]
+                rig = Rig(state, api, clock, parts, pb_grpc.DevicePluginStub(channel))
+                works = (rig.follow(), parts.watch.run(), parts.node.keep_published(), parts.news.run())
+                rig.tasks = tasks = [asyncio.create_task(one) for one in works]
                 try:
                     await until(lambda: bool(rig.lists))
                     yield rig
@@ -187,6 +176,3 @@ async def running(
                     assert await asyncio.to_thread(thread.join, 30)
                     crashed = [one for one in done if not isinstance(one, asyncio.CancelledError)]
                     assert [type(one) for one in crashed] == list(ends_with), crashed
-
-
-__all__ = ["SURVEY", "Rig", "holder", "new_node", "running"]

@@ -35,7 +35,7 @@ async def test_a_cdi_file_without_the_hook_limits_nothing(simulate: Simulate, tm
             devices = [{"name": name, "containerEdits": {"hooks": hooks}}]
             (tmp_path / "nvidia.yaml").write_text(json.dumps({"kind": "nvidia.com/gpu", "devices": devices}))
             (tmp_path / "broken.json").write_text('{"kind":')
-            await watch.check(rig.watch.survey.cards)
+            await watch.check(rig.parts.watch.survey.cards)
             assert watch.limit(((0, 4),)) == limit
             assert watch.limit(((1, 4),)) == 4096
 

@@ -6,22 +6,19 @@ Whatever order a kubelet admits pods in, each ends on the card that is written.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError, UnreachableError
 from gpushare.manifests import Pod
-from tests.gpushare.deviceplugin.admitting_node import MEMORY, AdmittingNode, Line, gpu_pod, stage
+from tests.gpushare.deviceplugin.admitting_node import Line, gpu_pod, stage
 from tests.servers import until
 
 FOREIGN = {"ALIYUN_COM_GPU_MEM_EXTENDER": ""}
@@ -126,61 +123,6 @@ async def test_every_write_of_an_exchange_may_be_its_process_last(writes: int) -
         assert (node.card("a"), node.card("b")) == ("1", "0")
         await node.start("a")
         await node.start("b")
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-def test_any_order_of_admission_ends_with_every_pod_on_its_card(data: st.DataObject) -> None:
-    """Pods as an extender binds them, admitted in any order, some deleted before they are, the plugin restarted now and
-    then: each admitted pod starts on the card in its annotation, and no card is beyond its units in any book.
-    """
-    asyncio.run(_any_order(data))
-
-
-async def _any_order(data: st.DataObject) -> None:
-    sizes = (14, 14, 10)
-    pods = _bound(data.draw(st.lists(st.sampled_from([(5,), (5,), (3,), (3, 2), (2,)]), max_size=7)), sizes)
-    async with stage(list(pods), sizes) as node:
-        for name in data.draw(st.permutations([pod["metadata"]["name"] for pod in pods])):
-            what = data.draw(st.sampled_from(["admit", "admit", "admit", "delete", "start plugin"]))
-            if what == "start plugin":
-                node.start_plugin()
-                await node.allocator.recover()
-            try:
-                await node.admit(name) if what != "delete" else node.end(name)
-            except NoCandidateError:
-                # Pods of other amounts were answered on its card; its owner replaces it.
-                node.end(name)
-            if data.draw(st.booleans()):
-                await _start_all(node)
-        await _start_all(node)
-        await _start_all(node)
-        booked = dict.fromkeys(range(3), 0)
-        for name in [pod["metadata"]["name"] for pod in node.api.pods]:
-            assert {node.card(name)} == {str(card) for card in node.has(name)}
-            assert node.written(name)["ASSIGNED"] == "true"
-            amounts = [one["resources"]["limits"] for one in node.pod(name)["spec"]["containers"]]
-            booked[int(node.card(name))] += sum(int(one[MEMORY]) for one in amounts)
-        assert all(booked[card] <= size for card, size in enumerate(sizes))
-
-
-def _bound(requests: list[tuple[int, ...]], sizes: tuple[int, ...]) -> list[dict[str, Any]]:
-    """Pods as an extender would bind them, best fit, as far as there is room."""
-    free, pods = list(sizes), []
-    for number, amounts in enumerate(requests):
-        fitting = [card for card in range(len(sizes)) if free[card] >= sum(amounts)]
-        if fitting:
-            card = min(fitting, key=lambda card: (free[card], card))
-            free[card] -= sum(amounts)
-            pods.append(gpu_pod(f"p{number}", *amounts, card=card))
-    return pods
-
-
-async def _start_all(node: AdmittingNode) -> None:
-    """As the kubelet tries, again and again."""
-    for pod in list(node.api.pods):
-        with contextlib.suppress(HeldError):
-            await node.start(pod["metadata"]["name"])
 
 
 async def test_a_pod_on_an_unhealthy_card_starts_on_another_one() -> None:

@@ -87,7 +87,7 @@ async def test_a_fault_of_the_own_container_ends_the_plugin(simulate: Simulate, 
     """The kubelet then makes a new container; until it ends the plugin reports why, and all cards are unhealthy."""
     async with running(simulate("t4x2", driver=NEW), ends_with=(ContainerFaultError,)) as rig:
         rig.state.set_init_return(code)
-        await rig.thread.run(pynvml.nvmlShutdown)
+        await rig.parts.thread.run(pynvml.nvmlShutdown)
         await rig.reached(["no driver", "no driver"])
         rig.clock.now += SECONDS - 1
         await rig.settled()
@@ -115,7 +115,7 @@ async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate)
 
         rig.api.fault = refuse
         rig.api.nodes[0]["metadata"]["annotations"][word] = "0"
-        rig.node.wake()
+        rig.parts.node.wake()
         await until(lambda: rig.unhealthy_ids() == 0)
         rig.state.post_xid(rig.uuids[0], 79)
         await until(lambda: rig.unhealthy_ids() == 15)
@@ -127,7 +127,7 @@ async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate)
 
         assert word not in rig.api.nodes[0]["metadata"]["annotations"]
         rig.api.nodes[0]["metadata"]["annotations"][word] = "0"
-        rig.node.wake()
+        rig.parts.node.wake()
         await rig.reached(["", ""])
 
 
@@ -163,7 +163,7 @@ async def test_no_reader_ever_sees_a_wrong_size_of_a_card(simulate: Simulate) ->
         rig.state.remove_card(rig.uuids[0])
         rig.clock.now += SURVEY + 1
         await until(lambda: rig.capacity("count") == "3")
-        rig.node.wake()
+        rig.parts.node.wake()
         await rig.settled()
 
         sizes = [list(sizes) for sizes in dict.fromkeys(map(tuple, seen)) if sizes]
@@ -189,7 +189,7 @@ async def test_gone_card_is_not_given_out_while_the_node_is_unwritten(simulate: 
         rig.clock.now += SURVEY + 1
         await until(lambda: rig.unhealthy_ids() == (0 if comes_back else 15))
         api.fault = lambda method, path: None
-        rig.node.wake()
+        rig.parts.node.wake()
         await rig.reached([""] * (1 + comes_back))
         await until(lambda: rig.capacity("count") == str(1 + comes_back))
 
@@ -255,7 +255,7 @@ async def test_cards_that_a_kubelet_would_not_take_are_not_announced(
         for _ in range(3):
             rig.clock.now += SURVEY + 1
             await rig.settled()
-            rig.node.wake()
+            rig.parts.node.wake()
         await until(lambda: "makes 45 ids, more than 30" in caplog.text)
         await rig.settled()
 
@@ -286,7 +286,7 @@ async def test_declared_cards_are_unhealthy_until_they_are_struck_off(simulate: 
     """Also while it cannot be read: the original's manifests give no right to. The extender follows the same ConfigMap."""
     async with running(simulate("mixed", driver="535.104.05")) as rig:
         api, metadata = rig.api, {"name": NAME, "namespace": "kube-system"}
-        rig.tasks.append(asyncio.create_task(follow_declared(rig.client, rig.node, rig.health)))
+        rig.tasks.append(asyncio.create_task(follow_declared(rig.parts.client, rig.parts.node, rig.parts.health)))
         api.put({"kind": "ConfigMap", "metadata": metadata, "data": {"gpus": "0,2"}})
         await rig.reached(["ConfigMap", "", "ConfigMap"])
         for code in (403, 500):
