@@ -1,16 +1,10 @@
-"""``python -m e2e flakes``: one run of the suite many times, each in another random order, on processors that are kept busy.
-
-The outcome of each finished run stays in the user's cache, by the state of the sources and by what is run. A call that was ended
-early goes on with the next run.
-"""
+"""``python -m e2e flakes``: one run of the suite many times, each in another random order, on processors that are kept busy."""
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -20,39 +14,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import pytest
 
-from clusters.controlplane.binaries import cache_folder
 from clusters.processes.tied import tied
 from e2e.reference.faulty_implementations import outcomes_of
-from e2e.report.sources import commit_number, state
+from e2e.report.sources import commit_number
 
 ROOT: Final = Path(__file__).parents[1]
 _HELP: Final = (
     "run the suite many times, each in another random order on busy processors, and list the tests that failed"
 )
-_FAILED, _INTERRUPTED = 1, 130
+_REPORTS: Final = Path("artefacts", "flakes")
 _NOTHING_RAN: Final = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """One finished run."""
-
-    number: int
-    seed: int
-    seconds: float
-    load: float
-    """Processes that wanted a processor, over the last minute of the run."""
-    counts: dict[str, int]
-    """Tests by outcome."""
-    failures: tuple[str, ...]
-    """What failed, each with the command that repeats it."""
-
-    def __str__(self) -> str:
-        counts = ", ".join(f"{number} {word}" for word, number in sorted(self.counts.items()))
-        about = f"run {self.number}, seed {self.seed}: {counts}; {self.seconds:.0f} s, load {self.load:.1f}"
-        return "\n".join([about, *(f"  {failure}" for failure in self.failures)])
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -73,44 +46,25 @@ def seeds(first: int, runs: int) -> list[int]:
     return [chance.randrange(1 << 31) for _ in range(runs)]
 
 
-def read(folder: Path) -> dict[int, Outcome]:
-    """The finished runs, by number. Raises ValueError for a file that is none of ours."""
-    found = [msgspec.json.decode(path.read_bytes(), type=Outcome) for path in sorted(folder.glob("*.json"))]
-    return {one.number: one for one in found}
-
-
 def _run(arguments: argparse.Namespace) -> int:
     first = commit_number() if arguments.seed is None else arguments.seed
-    folder = _folder(first, arguments.words)
-    if len(read(folder)) >= arguments.runs:
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    done = read(folder)
-    about = f"{arguments.runs} runs by seed {first}, {len(done)} of them finished before"
-    _report(f"{about}; {arguments.busy} loops keep the processors busy")
-    for outcome in done.values():
-        _report(str(outcome))
-    try:
-        with _busy(arguments.busy):
-            for number, seed in enumerate(seeds(first, arguments.runs), 1):
-                if number not in done:
-                    done[number] = _play(folder, number, seed, arguments.words)
-                    _report(str(done[number]))
-    except KeyboardInterrupt:
-        _report(f"{len(done)} of {arguments.runs} runs are finished: the same call goes on with the next")
-        return _INTERRUPTED
-    failed = sum(bool(one.failures) for one in done.values())
-    _report(f"{failed} of {len(done)} runs had failures; logs and reports: {folder}")
-    return _FAILED if failed else 0
+    _report(f"{arguments.runs} runs by seed {first}; {arguments.busy} loops keep the processors busy")
+    failed = 0
+    with _busy(arguments.busy):
+        for number, seed in enumerate(seeds(first, arguments.runs), 1):
+            failed += _play(number, seed, arguments.words)
+    _report(f"{failed} of {arguments.runs} runs had failures; logs and reports: {_REPORTS}")
+    return int(failed > 0)
 
 
-def _play(folder: Path, number: int, seed: int, words: Sequence[str]) -> Outcome:
-    """One run, and its outcome written down. Raises ValueError if pytest could not begin."""
-    name = folder / f"run-{number}"
+def _play(number: int, seed: int, words: Sequence[str]) -> bool:
+    """One run, with a line for it and for each failure; did any test fail? Raises ValueError if pytest could not begin."""
+    name = ROOT / _REPORTS / f"run-{number}"
     report, log = name.with_suffix(".xml"), name.with_suffix(".log")
     argv = [sys.executable, "-u", "-m", "pytest", *words, "--seed", str(seed), "--burst-seed", str(seed)]
     argv += [f"--verdicts={name}", f"--junitxml={report}", "-p", "no:cacheprovider"]
     began = time.monotonic()
+    log.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
     with log.open("w") as output, subprocess.Popen(tied(argv), cwd=ROOT, stdout=output, stderr=output) as process:
         try:
@@ -128,15 +82,10 @@ def _play(folder: Path, number: int, seed: int, words: Sequence[str]) -> Outcome
     failures = again + [name for name in failed if not any(name in line for line in again)]
     if code and not failures:
         failures = [f"pytest ended with {code}: {log}"]
-    seconds, load = time.monotonic() - began, os.getloadavg()[0]
-    outcome = Outcome(number, seed, seconds, load, Counter(outcomes.values()), tuple(failures))
-    name.with_suffix(".json").write_bytes(msgspec.json.encode(outcome))
-    return outcome
-
-
-def _folder(first: int, words: Sequence[str]) -> Path:
-    digest = hashlib.sha256("\0".join(words).encode()).hexdigest()[:8]
-    return cache_folder(os.environ).parent / "flakes" / f"{state(ROOT)}-{first}-{digest}"
+    counts = ", ".join(f"{count} {word}" for word, count in sorted(Counter(outcomes.values()).items()))
+    about = f"run {number}, seed {seed}: {counts}; {time.monotonic() - began:.0f} s, load {os.getloadavg()[0]:.1f}"
+    _report("\n  ".join([about, *failures]))
+    return bool(failures)
 
 
 @contextmanager
