@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +64,7 @@ def _names(config: pytest.Config) -> list[str]:
 async def _ask_for_names(config: pytest.Config, named: list[str]) -> list[str]:
     try:
         async with ApiClient(connection(config.option)) as api:
-            return discovered(Picture(datetime.now(UTC), await api.list(NODES), await api.list(PODS)), named)
+            return discovered(Picture(await api.list(NODES), await api.list(PODS)), named)
     except ValueError as error:
         raise ClusterError(str(error)) from error
 

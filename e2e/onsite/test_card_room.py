@@ -9,8 +9,7 @@ import pytest
 
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.onsite.card_room import CardRoom, Room, room_on
-from e2e.site.node_cards import UnreadableError
+from e2e.onsite.card_room import room_on
 
 
 def node(unit: str = "GiB", mode: str = "ids", slots: int = 0, **changes: Any) -> dict[str, Any]:
@@ -66,14 +65,6 @@ def test_booked_units_are_not_free(there: list[dict[str, Any]], units: dict[int,
     assert free(*there) == units
 
 
-def test_the_freest_card_comes_first() -> None:
-    """A plan and a case show the largest room first; an unhealthy card is left out."""
-    room = room_on(node(), [pod(9, card=0)])
-
-    assert room.cards == (CardRoom(1, "GPU-1", 10, Room(10)), CardRoom(0, "GPU-0", 14, Room(5)))
-    assert free(on=node(healthy=False)) == {}
-
-
 _SLOTS = node(mode="slots", unit="MiB", slots=2)
 # Units that an unhealthy card has lost, and its pods still hold, are missing on the node.
 _SHORT = node()
@@ -106,15 +97,6 @@ def test_pods_have_to_fit_together(on: Any, there: list[Any], asked: dict[str, A
     assert room_on(on, there).pods(**asked) == most
 
 
-def test_the_card_for_pods_is_that_which_holds_most() -> None:
-    """A card with more memory, but without a slot for each, is not the one."""
-    room = room_on(node(mode="slots", slots=3), [pod(1, 1, card=0)])
-
-    assert room.has_slots
-    assert room.cards[0].index == 0
-    assert room.card_for(3).index == 1
-
-
 @pytest.mark.parametrize(
     ("on", "mib"),
     [
@@ -131,16 +113,3 @@ def test_the_card_for_pods_is_that_which_holds_most() -> None:
 def test_the_unit_of_the_node_is_obeyed(on: dict[str, Any], mib: int) -> None:
     """The size of a unit is that of the node's annotation, in MiB, or follows from its amount."""
     assert room_on(on, ()).mib_per_unit == mib
-
-
-def test_an_unknown_unit_is_an_error() -> None:
-    """A case must not guess how large a unit is."""
-    with pytest.raises(UnreadableError, match="unit is not known"):
-        room_on(node("furlong"), ())
-
-
-def test_a_node_of_the_original_has_cards_of_equal_size() -> None:
-    """Without an annotation, capacity and count give cards without UUIDs."""
-    room = room_on(undescribed(30, 2), [pod(3, card=0)])
-
-    assert room.cards == (CardRoom(1, "", 15, Room(15)), CardRoom(0, "", 15, Room(12)))

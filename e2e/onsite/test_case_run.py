@@ -19,7 +19,6 @@ from e2e.tenant import granted, remove_namespace
 
 _RUN: Final = "import sys; from pathlib import Path; from e2e.onsite.case_run import run_cases; "
 _CALL: Final = "sys.exit(run_cases(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))"
-_ONE: Final = ("--nodes", "a1", "-k", "card_that_it_got or amounts")
 _FILES: Final = {"site_report.json", "site_report.html", "site_report.xml", "validation.log"}
 _READS: Final = [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list"]}]
 _NAMESPACES: Final = [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]}]
@@ -113,19 +112,6 @@ def pytest_runtest_teardown(item):
     assert [text for text in (output, page) if "Traceback" in text or "pytest_pyfunc_call" in text] == []
     assert "assert [1] == [2]" in log
     assert "KeyError: 'status'" in log
-
-
-@pytest.mark.exhaustive("a run on a cluster of its own")
-async def test_a_report_that_cannot_be_written_fails_the_run(run: Run) -> None:
-    """The output has the verdict and the error if the report's file cannot be written in the end."""
-    plugin = (
-        f"def pytest_runtest_logfinish():\n    os.makedirs({str(run.report / 'site_report.json')!r}, exist_ok=True)\n"
-    )
-    code, output = await run.of("embedded", *_ONE, plugin=plugin)
-
-    assert code == 1, output
-    assert "passed with simulated cards: " in output
-    assert "The report could not be written: " in output
 
 
 def test_an_old_report_is_removed_first(

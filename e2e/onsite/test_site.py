@@ -5,16 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
-from clusters.deploy.render import OVERLAY_KIND
-from clusters.embedded.scheduling.node_match import accepts_node
-from e2e.onsite.card_room import NodeRoom, Room
-from e2e.onsite.foreign_cluster import Permissions
-from e2e.onsite.probe_pods import Carrier, probe_pod
 from e2e.onsite.site_nodes import discovered, is_simulated, why_closed
 from e2e.site.picture import Picture
-from e2e.site.test_invariants import NOW
 
 
 def node(
@@ -70,7 +63,7 @@ def test_a_node_that_takes_no_pods_is_named(changed: dict[str, Any], there: int,
 
 def test_only_labelled_or_named_nodes_are_validated() -> None:
     """One without the label is validated if it is named, one that is cordoned leaves gaps, and an unknown name is an error."""
-    picture = Picture(NOW, [node("a"), node("b", {"gpushare": "no"}), node("c", unschedulable=True)], ())
+    picture = Picture([node("a"), node("b", {"gpushare": "no"}), node("c", unschedulable=True)], ())
 
     assert discovered(picture, []) == ["a", "c"]
     assert discovered(picture, ["b"]) == ["b"]
@@ -100,22 +93,7 @@ def test_a_node_with_cards_and_no_label_is_named(
     one["status"]["capacity"] = capacity
     placed["spec"]["nodeSelector"] = selector
 
-    assert Picture(NOW, [one], [placed]).left_out == lacking
-
-
-@pytest.mark.parametrize(("units", "mib_per_unit", "most"), [(0, 1024, 8), (0, 1, 8192), (3, 1, 3)])
-def test_the_limit_is_8_gib_unless_it_is_given(units: int, mib_per_unit: int, most: int) -> None:
-    """The default means the same amount of memory on each node, whatever its unit is."""
-    assert Permissions(units).units_on(mib_per_unit) == most
-
-
-def test_a_pod_is_pinned_by_the_name_of_its_node() -> None:
-    """Labels may differ from the name, be missing, or be the same on two nodes."""
-    pod = probe_pod("p", NodeRoom("a", 1024, Room(9), ()), Carrier("python:3"), [1], "look")
-
-    assert accepts_node(pod, node("a"))
-    assert accepts_node(pod, node("a", {"kubernetes.io/hostname": "other"}))
-    assert not accepts_node(pod, node("b", {"kubernetes.io/hostname": "a"}))
+    assert Picture([one], [placed]).left_out == lacking
 
 
 @pytest.mark.parametrize(
@@ -132,11 +110,3 @@ def test_a_pod_is_pinned_by_the_name_of_its_node() -> None:
 def test_simulated_cards_are_recognised(changed: dict[str, Any], pod: dict[str, Any], expected: bool) -> None:
     """A node's runtime, its labels, or the device plugin on it show that its cards are simulated; other nodes do not count."""
     assert is_simulated(changed, [pod]) is expected
-
-
-def test_the_overlay_with_simulated_cards_is_recognised() -> None:
-    """A device plugin as our manifests for simulated cards have it marks its node, whatever its image is called."""
-    manifest = yaml.safe_load((OVERLAY_KIND / "simulated-cards.yaml").read_text())
-    (container,) = manifest["spec"]["template"]["spec"]["containers"]
-
-    assert is_simulated(node(), [plugin(**container)])

@@ -201,35 +201,6 @@ async def test_a_pod_is_created_once_in_trouble(cluster: Cluster, proxied: Proxi
     assert not await is_there(cluster)
 
 
-@pytest.mark.parametrize("created", ["namespaces", "leases"])
-async def test_a_start_that_is_interrupted_leaves_nothing(
-    cluster: Cluster, proxied: ProxiedClient, created: str
-) -> None:
-    """A run that is cancelled while its first objects are being created has none of them behind."""
-    came, gone_on = asyncio.Event(), asyncio.Event()
-
-    async def lose(call: Call) -> bool:
-        if call.method == "POST" and call.path.endswith(f"/{created}"):
-            came.set()
-            await gone_on.wait()
-        return False
-
-    async def start() -> None:
-        async with run_of(proxied.api, "one").held():
-            raise AssertionError("it was cancelled before")
-
-    proxied.proxy.lose = lose
-    task = asyncio.create_task(start())
-    await came.wait()
-    task.cancel()
-    await asyncio.sleep(0)
-    gone_on.set()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-    assert not await is_there(cluster)
-
-
 def a_class(*labels: str, **changes: Any) -> Object:
     """The class with labels of an administrator (``KEEP``), or of a run that was killed."""
     manifest = manifest_of_class() | changes
@@ -265,15 +236,6 @@ async def test_pods_of_a_validation_evict_no_pod(cluster: Cluster, before: Objec
     assert made["spec"]["priority"] < 0
     assert made["spec"]["preemptionPolicy"] == "Never"
     assert await the_class(cluster) == (seen if stays else None)
-
-
-async def test_a_run_leaves_the_class_of_another(cluster: Cluster) -> None:
-    """A run that finds another class in place of its own in the end does not delete it."""
-    async with run_of(cluster.api, "one").held():
-        await cluster.api.delete(PRIORITY_CLASSES, PRIORITY_CLASS)
-        await cluster.api.create(a_class(RUN_LABEL))
-
-    assert await the_class(cluster) is not None
 
 
 async def test_a_class_that_evicts_is_refused(cluster: Cluster) -> None:

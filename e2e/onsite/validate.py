@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,7 +77,7 @@ async def _look(arguments: argparse.Namespace) -> list[str]:
             nodes, pods = await api.list(NODES), await api.list(PODS)
     except (ApiError, TransportError, OSError, ValueError) as error:
         raise SiteError(f"the cluster cannot be read: {error}") from error
-    picture = Picture(datetime.now(UTC), nodes, pods)
+    picture = Picture(nodes, pods)
     try:
         names = discovered(picture, names_of(arguments.nodes))
     except ValueError as error:

@@ -16,7 +16,7 @@ from e2e.checkers.overcommit import shares_or_none
 from e2e.checkers.pod_requests import units_of
 from e2e.site.findings import Finding
 from e2e.site.node_cards import Cards, UnreadableError, amount, averaged, described
-from e2e.site.picture import Object, Picture, annotations_of, name_of, names_card, seconds_since
+from e2e.site.picture import Object, Picture, annotations_of, name_of, names_card
 from e2e.site.unexpected import not_judged
 
 Rule = Callable[[Picture], Iterator[Finding]]
@@ -26,9 +26,6 @@ _OURS: Final = (spec.RESOURCE_MEMORY, spec.RESOURCE_COUNT, spec.RESOURCE_SLOT)
 _OTHER_PLUGINS: Final = re.compile(
     r"nvidia\.com/(gpu|mig-).*|volcano\.sh/vgpu-.*|tencent\.com/vcuda-.*|koordinator\.sh/gpu.*|aliyun\.com/gpu"
 )
-# A state between two others that lasts longer than this is stuck, in seconds: the kubelet asks the plugin while it admits a
-# pod, and a pod's deletion time has its grace in it.
-STUCK_SECONDS: Final = 120.0
 # The annotations that programs write on a pod, and its author may not.
 _OF_PROGRAMS: Final = (
     spec.POD_INDEX,
@@ -184,14 +181,6 @@ def bypassed(picture: Picture) -> Iterator[Finding]:
         yield Finding("warning" if has_card else "error", "bypassed", f"pod {name_of(pod)}", text, todo)
 
 
-def stuck(picture: Picture) -> Iterator[Finding]:
-    """A pod with card memory is looked at by a scheduler, gets its card, and ends, within two minutes each."""
-    for pod in picture.sharing_pods:
-        if found := _stuck_because(pod, picture):
-            text, todo = found
-            yield Finding("error", "stuck", f"pod {name_of(pod)}", text, todo)
-
-
 def _faults(pod: Object, cards: Cards | None) -> list[str]:
     """Each annotation of a bound pod that is wrong in itself, or against the pod and its node."""
     annotations = annotations_of(pod)
@@ -246,35 +235,6 @@ def _road_past_the_scheduler(pod: Object) -> str:
     return "its manifest has a nodeName" if any("f:nodeName" in fields for fields in created) else ""
 
 
-def _stuck_because(pod: Object, picture: Picture) -> tuple[str, str] | None:
-    """The reason for which a pod does not go on, and what to do."""
-    metadata, status = pod["metadata"], pod.get("status", {})
-    node = pod["spec"].get("nodeName")
-    deleted = seconds_since(picture.now, metadata.get("deletionTimestamp"))
-    if deleted > STUCK_SECONDS:
-        return (
-            f"its grace ended {deleted:.0f} s ago, and it is still there with its memory",
-            f"look at the kubelet of node {node} and at the pod's finalizers; force no deletion while its processes run",
-        )
-    age = seconds_since(picture.now, metadata.get("creationTimestamp"))
-    if age <= STUCK_SECONDS or "deletionTimestamp" in metadata:
-        return None
-    conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
-    if not node and "PodScheduled" not in conditions and not pod["spec"].get("schedulingGates"):
-        scheduler = pod["spec"].get("schedulerName", "default-scheduler")
-        return (
-            f"no scheduler has looked at it in {age:.0f} s; its schedulerName is {scheduler}",
-            f"start a scheduler of the name {scheduler}, or correct schedulerName",
-        )
-    bound = seconds_since(picture.now, (conditions.get("PodScheduled") or {}).get("lastTransitionTime"))
-    if node and names_card(pod) and annotations_of(pod).get(spec.POD_ASSIGNED) != "true" and bound > STUCK_SECONDS:
-        return (
-            f"it was bound to node {node} {bound:.0f} s ago, and the device plugin has not given it its card",
-            f"kubectl describe pod, and the log of the device plugin on node {node}",
-        )
-    return None
-
-
 RULES: Final[Mapping[str, Rule]] = {
     "cards annotation": cards_annotation,
     "capacity": capacity,
@@ -283,5 +243,4 @@ RULES: Final[Mapping[str, Rule]] = {
     "pod annotations": pod_annotations,
     "forged annotations": forged,
     "pods without the extender": bypassed,
-    "stuck pods": stuck,
 }

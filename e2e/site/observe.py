@@ -10,7 +10,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from clusters.api.api_client import ApiClient, ApiError, is_passing
@@ -80,7 +80,7 @@ class Observation:
             self._outcome.missed_looks += 1
             self._report(f"{_time()} no look: the API server does not answer: {str(error) or 'timeout'}")
             return
-        picture = Picture(datetime.now(UTC), nodes, pods)
+        picture = Picture(nodes, pods)
         if not self._outcome.looks:
             for part in picture.parts().values():
                 with contextlib.suppress(Exception):  # one of no known form is a finding

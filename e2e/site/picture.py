@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -32,7 +31,6 @@ _SIGNS: Final = re.compile(
 class Picture:
     """Nodes and pods of the whole cluster, or of a part of it that can be judged alone."""
 
-    now: datetime
     nodes: Sequence[Object]
     pods: Sequence[Object]
 
@@ -48,8 +46,7 @@ class Picture:
             of_node = f"node {_field(pod, 'spec', 'nodeName')}"
             pods.setdefault(of_node if of_node in nodes else f"pod {name}", []).append(pod)
         return {
-            subject: Picture(self.now, [nodes[subject]] if subject in nodes else [], there)
-            for subject, there in pods.items()
+            subject: Picture([nodes[subject]] if subject in nodes else [], there) for subject, there in pods.items()
         }
 
     @cached_property
@@ -113,11 +110,6 @@ def annotations_of(item: Object) -> Mapping[str, str]:
 def names_card(pod: Object) -> bool:
     """Does an annotation of the pod name its card, or its cards?"""
     return spec.POD_INDEX in annotations_of(pod) or spec.POD_ALLOCATION in annotations_of(pod)
-
-
-def seconds_since(now: datetime, text: str | None) -> float:
-    """The age of an API server's time, in seconds; 0 without one."""
-    return (now - datetime.fromisoformat(text)).total_seconds() if text else 0.0
 
 
 def labels_of(item: Object) -> Mapping[str, str]:

@@ -12,7 +12,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -34,7 +33,7 @@ from clusters.deploy.render import BASE
 from e2e.report.verdict_table import PreflightLine
 from e2e.site.invariants import other_resources
 from e2e.site.kubeconfig_choice import version_of
-from e2e.site.picture import KUBE_SYSTEM, Object, Picture, as_arguments, labels_of, name_of
+from e2e.site.picture import KUBE_SYSTEM, Object, Picture, labels_of, name_of
 from e2e.site.preflight_lines import Rule, UnseenError, judged, ok, seen_by, unknown, wrong
 
 _RIGHTS_FILE: Final = "bind the account to the role in e2e/site/preflight-rbac.yaml"
@@ -88,7 +87,6 @@ class Right(NamedTuple):
 class ClusterPicture:
     """Objects by kind, or the reason why they cannot be listed; ``rights`` likewise."""
 
-    now: datetime
     version: str
     listed: Mapping[Resource, Sequence[Object] | str]
     rights: Mapping[Right, bool | str]
@@ -106,7 +104,7 @@ class ClusterPicture:
     def sharing(self) -> Picture:
         """As ``observe`` sees it. Raises UnseenError without nodes; pods that cannot be listed are not there."""
         pods = self.listed.get(PODS, ())
-        return Picture(self.now, self.all(NODES), () if isinstance(pods, str) else pods)
+        return Picture(self.all(NODES), () if isinstance(pods, str) else pods)
 
 
 def api_server(picture: ClusterPicture) -> Iterator[PreflightLine]:
@@ -168,22 +166,6 @@ def pod_security(picture: ClusterPicture) -> Iterator[PreflightLine]:
         yield wrong(f"namespace {KUBE_SYSTEM}", f"it enforces {level}: the programs' pods are refused", todo)
 
 
-def node_labels(picture: ClusterPicture) -> Iterator[PreflightLine]:
-    """Nodes with cards have the label that places the device plugin."""
-    sharing = picture.sharing
-    labelled = [name for name, node in sharing.sharing_nodes.items() if not sharing.lacking(node)]
-    for name in labelled:
-        yield ok(f"node {name}", "a device plugin is placed there")
-    for name, lacking in sharing.left_out.items():
-        todo = f"kubectl label node {name} {lacking}, or leave it out if other programs use its cards"
-        yield unknown(f"node {name}", f"it has cards and lacks {lacking}: no device plugin comes to it", todo)
-    if not labelled:
-        wanted = as_arguments(sharing.placing_labels[0])
-        text = f"none of {len(picture.all(NODES))} nodes has the label {wanted}"
-        todo = f"kubectl label node NODE {wanted} for each node with cards, before the device plugin is installed"
-        yield unknown("cluster", text, todo)
-
-
 def other_plugins(picture: ClusterPicture) -> Iterator[PreflightLine]:
     """No other plugin gives out the same cards."""
     pods = picture.all(PODS)
@@ -218,7 +200,6 @@ RULES: Final[Mapping[str, Rule[ClusterPicture]]] = {
     "rights": rights,
     "admission policies": policies,
     "pod security": pod_security,
-    "node labels": node_labels,
     "other plugins": other_plugins,
 }
 
@@ -240,7 +221,6 @@ async def look(api: ApiClient) -> ClusterPicture:
     listed = await asyncio.gather(*(_list(api, resource) for resource in LISTED))
     answers = await asyncio.gather(*(_may(api, right) for right in wanted))
     return ClusterPicture(
-        datetime.now(UTC),
         version,
         dict(zip(LISTED, listed, strict=True)),
         dict(zip(wanted, answers, strict=True)),

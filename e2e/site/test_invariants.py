@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,13 +13,6 @@ from e2e.builders import gpu_pod
 from e2e.site.findings import Finding, Reported
 from e2e.site.invariants import judge
 from e2e.site.picture import Picture
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-def ago(seconds: float) -> str:
-    """The time that many seconds before the picture, as an API server writes it."""
-    return (NOW - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
 def node(**changes: Any) -> dict[str, Any]:
@@ -45,15 +37,12 @@ def node(**changes: Any) -> dict[str, Any]:
     }
 
 
-def pod(
-    name: str, units: int | str, card: int | None = 0, *, age: float = 600, more: Mapping[str, str] = {}
-) -> dict[str, Any]:
-    """A pod that an extender bound to node n long ago, which runs."""
+def pod(name: str, units: int | str, card: int | None = 0, *, more: Mapping[str, str] = {}) -> dict[str, Any]:
+    """A pod that an extender bound to node n, which runs."""
     made = gpu_pod(name, units, bound_to="n")
     named = {} if card is None else {spec.POD_INDEX: str(card), spec.POD_UNITS: str(units), spec.POD_ASSIGNED: "true"}
-    made["metadata"] |= {"namespace": "default", "annotations": {**named, **more}, "creationTimestamp": ago(age)}
-    bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": ago(age)}
-    made["status"] = {"phase": "Running", "conditions": [bound]}
+    made["metadata"] |= {"namespace": "default", "annotations": {**named, **more}}
+    made["status"] = {"phase": "Running"}
     return made
 
 
@@ -79,14 +68,14 @@ def written_by(
 
 def found(*pods: dict[str, Any], nodes: tuple[dict[str, Any], ...] = ()) -> list[tuple[str, str]]:
     """The rule and the object of each finding."""
-    return [finding.key for finding in judge(Picture(NOW, nodes or (node(),), pods))]
+    return [finding.key for finding in judge(Picture(nodes or (node(),), pods))]
 
 
 def test_an_odd_node_is_a_finding_of_each_rule_that_it_ends() -> None:
     """The rules judge the other nodes, and the pod that has no form at all is one, too."""
     odd = {"metadata": {"name": "odd", "labels": {"gpushare": "true"}, "annotations": "none"}}
     pods = (pod("a", 8), pod("b", 7), {"metadata": None})
-    findings = judge(Picture(NOW, (node(), odd), pods))
+    findings = judge(Picture((node(), odd), pods))
     unseen = [one for one in findings if "not judged" in one.text]
 
     assert {("capacity", "node odd"), ("over-booked cards", "node odd")} <= {one.key for one in unseen}
@@ -145,10 +134,10 @@ def test_a_fault_of_a_node_is_one_finding(changed: dict[str, Any], pods: tuple[A
 
 def test_a_finding_names_the_pods_with_their_amounts() -> None:
     """Those that book a card beyond its memory, and those on a card that is unhealthy."""
-    (over,) = judge(Picture(NOW, (node(),), (pod("a", 8), pod("b", 7), pod("c", 10, 1))))
+    (over,) = judge(Picture((node(),), (pod("a", 8), pod("b", 7), pod("c", 10, 1))))
     assert "15 units, it has 14: default/a 8, default/b 7" in over.text
     failed = node(cards={1: {"healthy": False, "reason": "Xid 79"}})
-    (unhealthy,) = judge(Picture(NOW, (failed,), (pod("a", 3, 1),)))
+    (unhealthy,) = judge(Picture((failed,), (pod("a", 3, 1),)))
     assert unhealthy.key == ("unhealthy-card", "node n card 1")
     assert unhealthy.text.endswith("Xid 79; on it: default/a")
 
@@ -168,7 +157,7 @@ def test_a_finding_names_the_pods_with_their_amounts() -> None:
 )
 def test_annotations_of_a_bound_pod_that_are_wrong(annotations: dict[str, str], words: str) -> None:
     """A pod has one finding, with all that is wrong of it."""
-    findings = [one for one in judge(Picture(NOW, (node(),), (pod("a", 3, more=annotations),))) if one.rule != "stuck"]
+    findings = judge(Picture((node(),), (pod("a", 3, more=annotations),)))
     assert [finding.key for finding in findings] == [("pod-annotations", "pod default/a")]
     assert words in findings[0].text
 
@@ -199,22 +188,9 @@ def test_a_forged_annotation_is_found(made: dict[str, Any], expected: list[tuple
 )
 def test_a_pod_past_the_extender_is_found(made: dict[str, Any], words: str) -> None:
     """By the card that it lacks, or by the road that it came."""
-    (finding,) = judge(Picture(NOW, (node(),), (made,)))
+    (finding,) = judge(Picture((node(),), (made,)))
     assert finding.key == ("bypassed", "pod default/a")
     assert words in finding.text
-
-
-def test_a_pod_that_does_not_go_on_is_stuck() -> None:
-    """Deleted and still there, bound without its card, or without a scheduler; and not in its first two minutes."""
-    unassigned = {spec.POD_ASSIGNED: "false"}
-    deleted = pod("deleted", 3)
-    deleted["metadata"]["deletionTimestamp"] = ago(121)
-    unseen = unbound(pod("unseen", 3, None))
-    unseen["status"]["conditions"] = []
-    stuck = [deleted, pod("held", 3, more=unassigned), unseen]
-    assert found(*stuck) == [("stuck", f"pod default/{name}") for name in ("deleted", "held", "unseen")]
-    deleted["metadata"]["deletionTimestamp"] = ago(119)
-    assert found(deleted, pod("held", 3, age=119, more=unassigned)) == []
 
 
 def test_a_finding_of_one_look_is_not_reported() -> None:
