@@ -11,8 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from e2e import distribution
 
 ROOT = Path(__file__).parents[1]
@@ -61,13 +59,6 @@ def test_a_seed_shuffles_and_gives_the_same_order_again() -> None:
         assert files == [file for file in dict.fromkeys(files) for _ in range(5)]
 
 
-def test_a_part_of_a_run_has_the_order_of_the_whole() -> None:
-    """The line that repeats a failure has the same seed and some of the files."""
-    for seed in range(5):
-        whole = ordered(seed)
-        assert ordered(seed, PATHS[:2]) == [nodeid for nodeid in whole if nodeid.startswith(PATHS[:2])]
-
-
 def argv(folder: Path, *words: str) -> list[str]:
     """pytest over the cases there."""
     (folder / "conftest.py").write_text(CONFTEST)
@@ -96,12 +87,3 @@ def test_a_failure_keeps_the_cluster_until_ctrl_c(tmp_path: Path) -> None:
     assert "1 failed, 1 passed" in text
     assert "KeyboardInterrupt" not in text
     assert code == 1
-
-
-def test_a_kept_cluster_needs_its_case_in_this_process(tmp_path: Path) -> None:
-    """With workers the call is refused before anything runs."""
-    done = subprocess.run(argv(tmp_path, "-n", "2"), cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
-
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "needs -n 0" in done.stdout + done.stderr
-    assert " passed" not in done.stdout

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from e2e.__main__ import main
-from e2e.browser import CHROMIUM, NO_CHROMIUM, browser
 from e2e.promises import Promise
 from e2e.report.sources import state
 from e2e.report.verdict_files import add, write
@@ -32,7 +31,6 @@ from e2e.report.verdict_table import (
     Verdict,
     from_json,
     merged,
-    to_json,
 )
 from e2e.report.verdicts import judged_musts, judgements, of_column, of_promise
 from e2e.site.findings import Finding
@@ -301,12 +299,6 @@ def test_the_page_has_all_that_is_known(found: Table, words: str) -> None:
     assert [word for word in words.split("|") if word not in text] == []
 
 
-def test_json_is_read_back_as_it_was() -> None:
-    """The verdicts in it follow from the rest, and are not believed."""
-    for one in (TABLE, VALIDATION):
-        assert from_json(to_json(one, {"verdict": "x"})) == one
-
-
 @pytest.mark.parametrize("text", ["", "[]", "{}", "{", '{"form": 99}', '{"commit": "c", "form": 1}', "\xff"])
 def test_a_file_that_is_no_table_is_replaced(tmp_path: Path, text: str) -> None:
     """Half a file of another program's must not stop a run's end; for the reader of a table it is one kind of error."""
@@ -328,15 +320,6 @@ def test_runs_that_end_at_once_lose_nothing(tmp_path: Path) -> None:
 
     assert len(from_json((tmp_path / "verdicts.json").read_text()).columns) == 12
     assert {path.name for path in tmp_path.iterdir()} == {"verdicts.json", "verdicts.html", ".verdicts.lock"}
-
-
-def test_a_page_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    """No JSON of the run is there then, and no part of a file."""
-    (tmp_path / "verdicts.html").mkdir()
-    with pytest.raises(OSError, match=r"verdicts\.html"):
-        add(tmp_path, table("kind", a=PASSED), [])
-
-    assert {path.name for path in tmp_path.iterdir()} == {"verdicts.html", ".verdicts.lock"}
 
 
 def test_validations_are_compared_by_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -382,17 +365,3 @@ def test_each_state_of_the_sources_has_a_name(tmp_path: Path) -> None:
     assert len(states[0]) == 12
     assert {one.partition("+")[0] for one in states} == {states[0]}
     assert state(tmp_path) == states[-1]
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
-async def test_a_validation_is_read_on_a_phone(tmp_path: Path) -> None:
-    """Its page is no wider than a narrow window, and has all rows."""
-    rows = "[...document.querySelectorAll('tbody tr:has(th)')].filter(one => one.checkVisibility()).length"
-    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-    file = tmp_path / "page.html"
-    file.write_text(to_html(VALIDATION, []))
-    async with browser(file.as_uri(), tmp_path) as shown:
-        size = {"width": 360, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        await shown.call("Emulation.setDeviceMetricsOverride", **size)
-
-        assert (await shown.evaluate(overflow), await shown.evaluate(rows)) == (0, 3)

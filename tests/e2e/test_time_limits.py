@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
-from tests.e2e.nested_pytest import run_pytest
+from tests.tracked_files import ROOT
 
 _SETTINGS = """
 [pytest]
@@ -61,7 +63,9 @@ def test_a_case_over_its_limit_fails_alone(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text(_SETTINGS)
     (tmp_path / "test_cases.py").write_text(_CASES)
     (tmp_path / "conftest.py").write_text(_CONFTEST)
-    run = run_pytest(tmp_path, "-n", "0")
+    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "-n", "0"]
+    variables = {"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)}
+    run = subprocess.run(argv, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=500)
 
     assert "3 failed, 2 passed" in run.stdout, run.stdout + run.stderr
     assert "the case is over its limit of 3 s" in run.stdout

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from clusters.provider import ClusterError
-from e2e.pytest_plugin.gpu_cluster import objects_in
 from tests.tracked_files import ROOT
 
 POD = """
@@ -109,22 +107,3 @@ def test_a_start_of_pytest_imports_nothing_of_the_harness() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert set(done.stdout.split()) == {"e2e", "e2e.pytest_plugin", "e2e.pytest_plugin.gpu_options"}
-
-
-def test_manifests_come_as_text_path_folder_or_data(tmp_path: Path) -> None:
-    """Several documents and lists are objects one by one, in order."""
-    two = f"{POD}\n---\n---\n{POD.replace('trainer', 'second')}"
-    (tmp_path / "a.yaml").write_text(two)
-    (tmp_path / "b.yml").write_text("{kind: List, items: [{kind: Pod, metadata: {name: third}}]}")
-
-    names = [one["metadata"]["name"] for one in objects_in(tmp_path)]
-    assert names == ["trainer", "second", "third"]
-    assert objects_in(str(tmp_path / "a.yaml")) == objects_in(two)
-    assert objects_in({"metadata": {"name": "x"}}) == objects_in([{"metadata": {"name": "x"}}])
-
-
-@pytest.mark.parametrize("text", ["a: [\n", "- 1\n", "just\ntext\n"])
-def test_what_is_no_manifest_is_refused(text: str) -> None:
-    """Broken YAML and values of another kind."""
-    with pytest.raises(ClusterError, match=r"no YAML|no object of Kubernetes"):
-        objects_in(text)

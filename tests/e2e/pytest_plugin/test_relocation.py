@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,15 +62,6 @@ def test_all_modules_of_the_wheel_import_only_its_own(laid_down: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert {"pytest_gpushare.e2e.conftest", "pytest_gpushare.clusters.local_cluster"} <= set(done.stdout.split())
-
-
-def test_no_file_of_the_wheel_imports_by_a_former_name(laid_down: Path) -> None:
-    """Neither in a function nor in the text of a program."""
-    former = re.compile(r"^\s*(?:from|import) (?:clusters|e2e|load|tests|docs)\b.*", re.MULTILINE)
-    package = laid_down / "pytest_gpushare"
-    files = [path for path in package.rglob("*.py") if "image_sources" not in path.relative_to(package).parts]
-
-    assert [(path.name, line) for path in files for line in former.findall(path.read_text())] == []
 
 
 def test_the_wheel_has_no_sample_and_no_test_of_the_harness(laid_down: Path) -> None:
