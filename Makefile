@@ -87,10 +87,19 @@ test: $(READY) $(if $(QUICK),,control-plane) ## Run the unit tests (pure modules
 	@$(REST) $(if $(QUICK),--ignore e2e/parity --bursts 9 $(QUICK),--require-control-plane) $(ARGS)
 
 CASES = e2e --ignore e2e/parity --ignore e2e/report
-# With RUNS= the cases run so often, each time in another random order that follows from SEED.
+# With RUNS= the cases run that number of times, each time in another random order, beside a loop on each processor. The orders follow
+# from SEED, else from the commit.
+SEED ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD))
+E2E = $(BIN)/python -m pytest $(CASES) $(if $(PROFILE),--profile $(PROFILE)) $(AT_ONCE) $(ON)
+define RANDOM_ORDERS
+	@trap 'kill $$loops' EXIT; failed=0; loops=; for _ in $$(seq $$(nproc)); do (while kill -0 $$$$; do :; done) & loops+=" $$!"; done; \
+	for run in $$(seq $(RUNS)); do \
+	  echo "run $$run of $(RUNS), seed $$(($(SEED) + run))"; \
+	  $(E2E) --bursts 3 --quick --seed $$(($(SEED) + run)) --burst-seed $$(($(SEED) + run)) $(ARGS) || failed=$$((failed + 1)); \
+	done; echo "$$failed of $(RUNS) runs had failures"; exit $$((failed > 0))
+endef
 e2e: $(READY) ## Run the end-to-end cases alone: make e2e CLUSTER=embedded|controlplane|kind TARGET=gpushare KUBERNETES=1.36 (RUNS=50: in random orders)
-	@$(BIN)/python -m $(if $(RUNS),e2e flakes --runs $(RUNS) $(if $(SEED),--seed $(SEED)) -- $(CASES) --bursts 3 --quick,pytest $(CASES)) \
-	  $(if $(PROFILE),--profile $(PROFILE)) $(AT_ONCE) $(ON) $(ARGS)
+	$(if $(RUNS),$(RANDOM_ORDERS),@$(E2E) $(ARGS))
 
 # All profiles but OURS and CLUSTER.
 conformance: PROFILE ?= conformance
