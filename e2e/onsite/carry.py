@@ -19,31 +19,8 @@ _CHECKOUT: Final = Path(__file__).parents[2]
 # The lists of .ci/constraints that the cases need; the compiler builds the cards that a recording is replayed on.
 _LISTS: Final = ("build", "compiler", "product", "cluster", "harness")
 _HERE: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-_RUN: Final = """#!/bin/sh
-# Set the checkout up from the wheels beside it, and judge this machine's cards. Needs Python {version}.
-set -eu
-unset CDPATH
-here=$(cd "$(dirname "$0")" && pwd)
-work=$(pwd)
-python=${{PYTHON:-python{version}}}
-command -v "$python" >/dev/null || {{ echo "run: $python is not there; the wheels are for Python {version}" >&2; exit 1; }}
-"$python" -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "{version}")' ||
-  {{ echo "run: $python is not Python {version}, which the wheels are for" >&2; exit 1; }}
-cd "$here"
-if ! test -e ready; then
-  echo "setting up $here (once, half a minute)"
-  mkdir -p checkout
-  tar -x -f checkout.tar -C checkout
-  # Some distributions have Python without the pip that venv copies, so the one among the wheels is used.
-  "$python" -m venv --without-pip venv
-  pip() {{ PYTHONPATH=$(echo wheels/pip-*.whl) venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }}
-  pip install --no-index --find-links wheels --require-hashes --no-deps {lists}
-  pip install --no-index --no-deps --no-build-isolation --editable checkout --editable checkout/fake_nvml
-  touch ready
-fi
-cd checkout
-exec ../venv/bin/python -m e2e machine --report "$work/validation" "$@"
-"""
+# The program of the folder, with the release of Python and the lists left open.
+_RUN: Final = Path(__file__).with_name("carried_run.sh")
 
 
 def add_verbs(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -75,7 +52,8 @@ def carry(folder: Path, python: str = _HERE) -> int:
         _call(sys.executable, "-m", "pip", "download", *options, *chosen, f"--requirement={_path(name)}")
     run = folder / "run"
     lists = " ".join(f"--requirement checkout/{_path(name).relative_to(_CHECKOUT)}" for name in _LISTS)
-    run.write_text(_RUN.format(version=python, lists=lists), encoding="utf-8")
+    text = _RUN.read_text(encoding="utf-8").replace("@VERSION@", python).replace("@LISTS@", lists)
+    run.write_text(text, encoding="utf-8")
     run.chmod(0o755)
     print(f"carry {folder} to the machine, and there: {folder.name}/run")  # noqa: T201
     return 0

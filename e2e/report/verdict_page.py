@@ -1,4 +1,4 @@
-"""A table of verdicts as one page: the verdict, each failure with its evidence, promises and cases by column, the site. Pure.
+"""A table of verdicts as one page: the verdict, each failure with its evidence, promises and cases by column, the site.
 
 The page fetches nothing, prints well, and is for light and dark screens, wide and narrow ones.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -21,38 +22,7 @@ from e2e.site.findings import in_order
 
 NOT_RUN: Final = "not run"
 _UNKNOWN: Final = "not known"
-# Each colour is named once for a light and once for a dark screen; paper is light.
-_LIGHT: Final = {
-    "ink": "#1a1a1a", "paper": "#ffffff", "head": "#f0f0f0", "line": "#b5b5b5", "faint": "#555555", "code": "#f6f6f6",
-    "good": "#e3f4e3", "bad": "#fadcdc", "doubt": "#fdf3d0", "left": "#eeeeee",
-}  # fmt: skip
-_DARK: Final = {
-    "ink": "#e8e8e8", "paper": "#16181c", "head": "#262a31", "line": "#4b515b", "faint": "#b0b5bd", "code": "#20242a",
-    "good": "#173d22", "bad": "#5a1d1f", "doubt": "#4a3c0c", "left": "#2b2f36",
-}  # fmt: skip
-_STYLE: Final = """
-body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto; padding: 0 1rem;
-  max-width: 80rem; }
-h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
-h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; overflow-wrap: anywhere; } h4 { font-size: .9rem; margin: .6rem 0 .1rem; }
-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
-th, td { border: 1px solid var(--line); padding: .25rem .5rem; text-align: left; vertical-align: top; overflow-wrap: break-word; }
-th { background: var(--head); } tbody th { font-weight: normal; } small { color: var(--faint); display: block; }
-pre, td, small { white-space: pre-wrap; } pre { overflow-wrap: anywhere; }
-pre { font-size: .8rem; background: var(--code); padding: .5rem; margin: .1rem 0; max-height: 24rem; overflow: auto; }
-.verdict { font-size: 1.15rem; padding: .6rem .8rem; border: 2px solid; border-left-width: .6rem; }
-.passed, .pass, .ok { background: var(--good); }
-.failed, .fail, .wrong, .error { background: var(--bad); font-weight: bold; }
-.incomplete, .partial, .not-judged, .unknown, .warning { background: var(--doubt); }
-.skipped, .not-run, .not-applicable { background: var(--left); }
-thead { display: table-header-group; } tr, .verdict { break-inside: avoid; } h2, h3 { break-after: avoid; }
-@media screen and (max-width: 70rem) { table, tbody, tbody tr, tbody tr > * { display: block; }
-  thead { display: none; }
-  tbody tr { border: 1px solid var(--line); margin-bottom: .5rem; } tbody tr > * { border: 0; overflow-wrap: anywhere; }
-  [data-head]:not([data-head=""])::before { content: attr(data-head) ": "; color: var(--faint); font-weight: normal; } }
-@media print { body { margin: 0; max-width: none; font-size: 11px; } pre { max-height: none; }
-  * { print-color-adjust: exact; } @page { margin: 12mm; } }
-"""
+_STYLE: Final = Path(__file__).with_suffix(".css")
 
 
 def to_html(verdicts: Table, promises: Sequence[Promise]) -> str:
@@ -84,9 +54,6 @@ def to_html(verdicts: Table, promises: Sequence[Promise]) -> str:
 
 def _whole(title: str, heading: str, parts: Iterable[Element]) -> str:
     """The page with its frame."""
-    colours = [" ".join(f"--{name}: {value};" for name, value in each.items()) for each in (_LIGHT, _DARK)]
-    scheme = f":root {{ color-scheme: light dark; {colours[0]} }}\n"
-    scheme += f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {colours[1]} }} }}"
     # Even if a browser took a text for markup, it would fetch and run nothing.
     allowed = "default-src 'none'; style-src 'unsafe-inline'"
     head = tag(
@@ -95,7 +62,7 @@ def _whole(title: str, heading: str, parts: Iterable[Element]) -> str:
         Element("meta", {"http-equiv": "Content-Security-Policy", "content": allowed}),
         tag("meta", name="viewport", content="width=device-width"),
         tag("title", title),
-        tag("style", scheme + _STYLE),
+        tag("style", _STYLE.read_text(encoding="utf-8")),
     )
     body = tag("body", tag("main", tag("h1", heading), *parts))
     return f"<!DOCTYPE html>\n{ElementTree.tostring(tag('html', head, body, lang='en'), encoding='unicode', method='html')}\n"
