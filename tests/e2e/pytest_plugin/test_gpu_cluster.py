@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.tracked_files import ROOT
 
 POD = """
@@ -55,29 +53,6 @@ def test_a_life(gpu_cluster):
     gpu_cluster.remove_card("node2", gpu_cluster.card("third").index)
     assert gpu_cluster.program_log("node2") and gpu_cluster.program_log()
 """
-SHARED = f"""
-import asyncio, subprocess
-SEEN = []
-POD = '''{POD.replace("12", "2")}'''
-
-def test_first(gpu_cluster):
-    SEEN.append(gpu_cluster.kubeconfig)
-    gpu_cluster.apply(POD)
-    gpu_cluster.wait_running("trainer")
-    gpu_cluster.apply(POD.replace("app: trainer", "app: changed"))
-    assert gpu_cluster.pods("app=changed") and not gpu_cluster.pods("app=trainer")
-
-async def test_asynchronous(gpu_cluster):
-    assert (SEEN, gpu_cluster.pods()) == ([gpu_cluster.kubeconfig], [])
-    gpu_cluster.apply(POD)
-    await asyncio.to_thread(gpu_cluster.wait_running, "trainer")
-    table = subprocess.check_output(["kubectl-inspect-gpushare"], env=gpu_cluster.env, text=True)
-    assert "node1" in table
-
-def test_own(make_gpu_cluster):
-    with make_gpu_cluster("none") as cluster:
-        assert (cluster.cards("node1"), cluster.kubeconfig in SEEN) == ([], False)
-"""
 
 
 def run(folder: Path, text: str, *options: str) -> str:
@@ -93,12 +68,6 @@ def run(folder: Path, text: str, *options: str) -> str:
 def test_a_synchronous_test_does_what_a_chart_author_does(tmp_path: Path) -> None:
     """Manifests, the card and variables of a container, unhealthy cards, and restarts of each program."""
     assert "1 passed" in (output := run(tmp_path, SYNCHRONOUS)), output
-
-
-@pytest.mark.exhaustive("make wheels ARGS=--on shares a cluster between cases")
-def test_tests_share_a_cluster_and_not_their_namespaces(tmp_path: Path) -> None:
-    """With one cluster for the session each test, asynchronous or not, begins without pods; another one is made by hand."""
-    assert "3 passed" in (output := run(tmp_path, SHARED, "--gpu-cluster-per", "session")), output
 
 
 def test_a_start_of_pytest_imports_nothing_of_the_harness() -> None:
