@@ -17,10 +17,10 @@ from clusters.provider import ClusterError, LimitSpec, NodeSpec
 from clusters.targets import Target
 from fake_nvml import sysfs
 from fake_nvml.box import Box
+from fake_nvml.core.card_table import as_data
 from fake_nvml.core.limits import LimitOptions
 from fake_nvml.fake_nvml_errors import FakeNvmlError
 from fake_nvml.main import environment_with_cards
-from fake_nvml.show import as_data
 from fake_nvml.state import State
 
 # The folder may be missing on this machine; an empty one stays behind.

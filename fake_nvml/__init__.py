@@ -4,6 +4,6 @@ One state file (``core.layout``, ``state``) has the cards of a node and all that
 (``native``) answers NVML's calls out of it, so that every line of pynvml and of its callers runs as it would on a real
 driver. ``fake-nvml exec -- CMD`` puts CMD on the simulated cards.
 
-Here are card models, boxes, the state, the library, recordings, scenarios and the commands. Nothing of the product is
+Here are card models, boxes, the state, the library, recordings and the commands. Nothing of the product is
 imported.
 """

@@ -1,53 +1,27 @@
-"""The arguments of ``fake-nvml``: one parser for the command line and for a scenario's steps."""
+"""The arguments of ``fake-nvml``."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from fake_nvml.box import box_names
 from fake_nvml.core.answers import SET_LIMITS
+from fake_nvml.core.card_table import FORMATS
 from fake_nvml.core.limits import NO_LIMIT
 from fake_nvml.core.records import FILES_TO_MISS
 from fake_nvml.core.values import KEYS
 from fake_nvml.guard import DEFAULT_STATE, STATE_VARIABLE
-from fake_nvml.show import FORMATS
 
 _EPILOG: Final = (
     "CARD is an index as shown, or a UUID. fake-nvml COMMAND --help says more. Exit codes: 0 good, 1 failed, 2 usage."
 )
 
 
-class UsageError(Exception):
-    """Arguments that make no command; ``usage`` is the line with the right form."""
-
-    def __init__(self, text: str, usage: str) -> None:
-        super().__init__(text)
-        self.usage = usage
-
-
-class Parser(argparse.ArgumentParser):
-    """Raises UsageError instead of leaving the program."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UsageError."""
-        raise UsageError(f"{message}\nRun '{self.prog} --help' for usage.", self.format_usage())
-
-
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments; what follows the first ``--`` is ``exec``'s command. Usage errors leave as SystemExit(2)."""
-    try:
-        return parse_words(argv)
-    except UsageError as error:
-        sys.stderr.write(f"{error.usage}fake-nvml: {error}\n")
-        raise SystemExit(2) from error
-
-
-def parse_words(words: Sequence[str]) -> argparse.Namespace:
-    """The arguments in ``words``. Raises UsageError; ``--help`` leaves as SystemExit(0)."""
-    own, separator, command = list(words), False, []
+    own, separator, command = list(argv), False, []
     if "--" in own:
         position = own.index("--")
         own, separator, command = own[:position], True, own[position + 1 :]
@@ -61,21 +35,21 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
         prog="fake-nvml",
         description="Simulated NVIDIA cards for programs that use NVML.",
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    state, card = Parser(add_help=False), Parser(add_help=False)
+    state, card = argparse.ArgumentParser(add_help=False), argparse.ArgumentParser(add_help=False)
     state.add_argument(
         "--state", metavar="PATH", help=f"the state file (default: ${STATE_VARIABLE}, else {DEFAULT_STATE})"
     )
     card.add_argument("card", metavar="CARD", help="index or UUID")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", title="Commands")
 
-    def command(name: str, description: str, *, of_card: bool = False, **more: Any) -> Parser:
+    def command(name: str, description: str, *, of_card: bool = False, **more: Any) -> argparse.ArgumentParser:
         parents = [state, card] if of_card else [state]
         about = {"help": description, "description": description, **more}
         return commands.add_parser(name, parents=parents, allow_abbrev=False, **about)
@@ -96,7 +70,7 @@ def _parser() -> Parser:
     return parser
 
 
-def _add_limits(commands: Any, state: Parser, card: Parser) -> None:
+def _add_limits(commands: Any, state: argparse.ArgumentParser, card: argparse.ArgumentParser) -> None:
     about = "Limits of memory, which drivers from 615 on have: list, set or clear them."
     limits = commands.add_parser("limits", parents=[state], help=about, description=about, allow_abbrev=False)
     actions = limits.add_subparsers(dest="action", metavar="list|set|clear")
@@ -110,7 +84,7 @@ def _add_limits(commands: Any, state: Parser, card: Parser) -> None:
     clear.add_argument("--dead", action="store_true", help="only those of directories that are gone")
 
 
-_Command = Callable[..., Parser]
+_Command = Callable[..., argparse.ArgumentParser]
 
 
 def _add_cards(command: _Command) -> None:
@@ -123,9 +97,6 @@ def _add_cards(command: _Command) -> None:
 
     show = command("show", "Print the cards and their processes.")
     show.add_argument("-o", "--output", choices=FORMATS, default="table", help="(default: table)")
-    show.add_argument(
-        "-w", "--watch", action="store_true", help="print again on a change and each second, until Ctrl-C"
-    )
 
     record = command(
         "record",
@@ -145,8 +116,6 @@ def _add_programs(command: _Command) -> None:
     run.add_argument(
         "--sys", action="store_true", help="it sees the simulated cards below /sys, too; needs root or user namespaces"
     )
-    scenario = command("run", "Do the steps of a scenario at their times; all are checked before the first.")
-    scenario.add_argument("scenario", metavar="FILE", help="see fake_nvml/scenarios")
 
 
 def _add_card_events(command: _Command) -> None:

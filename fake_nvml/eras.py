@@ -1,4 +1,7 @@
-"""Which functions a library of a driver branch exports (``symbols.txt``, read from real ones): others are really absent."""
+"""Tables of NVIDIA's facts, read from text files: what each driver exports and came with, and what each Xid leaves on a card.
+
+A function that ``symbols.txt`` does not have for a branch is really absent.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,21 @@ from typing import Final
 _NEVER: Final = 10_000
 
 
-def _read() -> dict[str, tuple[int, int]]:
-    """Function -> the first branch that has it, and the first that has it no more."""
-    text = Path(__file__).with_name("symbols.txt").read_text(encoding="ascii")
-    rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
-    ages = ((name, age.partition("-")) for age, name in rows)
-    return {name: (int(since), int(gone or _NEVER)) for name, (since, _, gone) in ages}
+def rows(name: str) -> list[str]:
+    """The lines of a table, without its comments."""
+    text = Path(__file__).with_name(name).read_text(encoding="ascii")
+    return [line for line in text.splitlines() if not line.startswith("#")]
 
 
-_AGES: Final = _read()
+# Function -> the first branch that has it, and the first that has it no more.
+_AGES: Final = {
+    name: (int(since), int(gone or _NEVER))
+    for name, (since, _, gone) in ((name, age.partition("-")) for age, name in map(str.split, rows("symbols.txt")))
+}
+# First branch -> CUDA version, and a release of the branch.
+DRIVERS: Final = {int(branch): (cuda, release) for branch, cuda, release in map(str.split, rows("drivers.txt"))}
+# Xid -> corrected and uncorrected errors, and the driver's advice.
+XIDS: Final = {int(xid): tuple(map(int, left)) for xid, *left in (row.split()[:4] for row in rows("xids.txt"))}
 
 # Branches that a library is built for: each from which on other functions are there than before.
 ERAS: Final = tuple(sorted({branch for age in _AGES.values() for branch in age} - {_NEVER}))

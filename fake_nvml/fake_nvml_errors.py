@@ -23,9 +23,5 @@ class RealDriverError(FakeNvmlError):
     """This machine has a real driver, and ``FAKENVML_STATE`` does not ask for simulated cards explicitly."""
 
 
-class ScenarioError(FakeNvmlError):
-    """A scenario that cannot be read, or a step of it that cannot be done."""
-
-
 class RecordError(FakeNvmlError):
     """There is no NVML here, or it gives no answers to record."""

@@ -177,7 +177,7 @@ class State:
     def post_xid(self, uuid: str, xid: int, *, lose: bool = False) -> None:
         """The driver reports an Xid on a whole card; each event set that listens there gets it once.
 
-        What it leaves on the card is in ``xids``. With ``lose`` the card answers nothing from then on.
+        What it leaves on the card is in ``xids.txt``. With ``lose`` the card answers nothing from then on.
         """
         if not 0 < xid < 2**32:
             raise StateError(f"Xid {xid}: Xids are numbers from 1 on")

@@ -30,7 +30,7 @@ PLANTED = {
         "import clusters.controlplane.real_control_plane",
     ),
     "gRPC in the extender": ("gpushare/extender/bind.py", "import grpc"),
-    "a clock in the core of the simulated cards": ("fake_nvml/core/xids.py", "import time"),
+    "a clock in the core of the simulated cards": ("fake_nvml/core/values.py", "import time"),
     "a new folder without a contract": ("gpushare/utils.py", ""),
 }
 

@@ -1,4 +1,4 @@
-"""Tables of the functions that answer straight from a card's record; the library in C is made of them.
+"""Tables of the functions that answer straight from a card's record (``answers.txt``); the library in C is made of them.
 
 A key is a function's name, or its name and the word of what it was asked for (``nvmlDeviceGetClockInfo memory``). A record
 keeps a return code for each key (``refused``): 0, or what the function answers instead.
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from fake_nvml.eras import rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,59 +27,17 @@ class Answer:
     type: str = "unsigned"
 
 
-_CLOCKS: Final = {0: "graphics", 1: "sm", 2: "memory", 3: "video"}
-
 # Functions of a card and of nothing else.
-PLAIN: Final[Mapping[str, Answer]] = MappingProxyType(
-    {
-        "nvmlDeviceGetMinorNumber": Answer(("minor",)),
-        "nvmlDeviceGetBrand": Answer(("brand",)),
-        "nvmlDeviceGetArchitecture": Answer(("architecture",)),
-        "nvmlDeviceGetCudaComputeCapability": Answer(("compute_major", "compute_minor"), type="int"),
-        "nvmlDeviceGetPowerUsage": Answer(("power",)),
-        "nvmlDeviceGetPowerManagementLimit": Answer(("power_limit",)),
-        "nvmlDeviceGetEnforcedPowerLimit": Answer(("power_limit",)),
-        "nvmlDeviceGetPerformanceState": Answer(("busy_state",), idle=("idle_state",)),
-        "nvmlDeviceGetPowerState": Answer(("busy_state",), idle=("idle_state",)),
-        "nvmlDeviceGetFanSpeed": Answer(("fan",)),
-        "nvmlDeviceGetNumFans": Answer(("fans",)),
-        "nvmlDeviceGetEncoderUtilization": Answer(("encoder", "sampling_period")),
-        "nvmlDeviceGetDecoderUtilization": Answer(("decoder", "sampling_period")),
-        "nvmlDeviceGetCurrPcieLinkGeneration": Answer(("pcie_generation",), idle=("idle_pcie_generation",)),
-        "nvmlDeviceGetMaxPcieLinkGeneration": Answer(("pcie_generation",)),
-        "nvmlDeviceGetCurrPcieLinkWidth": Answer(("pcie_width",)),
-        "nvmlDeviceGetMaxPcieLinkWidth": Answer(("pcie_width",)),
-        "nvmlDeviceGetComputeMode": Answer(("compute_mode",)),
-        "nvmlDeviceGetPersistenceMode": Answer(("persistence",)),
-        "nvmlDeviceGetDisplayActive": Answer(("display_active",)),
-        "nvmlDeviceGetDisplayMode": Answer(("display_mode",)),
-        "nvmlDeviceGetEccMode": Answer(("ecc_mode", "ecc_pending")),
-        "nvmlDeviceGetMigMode": Answer(("mig_mode", "mig_pending")),
-        "nvmlDeviceGetMaxMigDeviceCount": Answer(("mig_slices",)),
-        "nvmlDeviceGetSupportedEventTypes": Answer(("events",), type="unsigned long long"),
-    }
-)
-
+PLAIN: Final[dict[str, Answer]] = {}
 # Functions that take an argument for which of several numbers they answer: that argument -> a word for it, and the answer.
-# A number that is not listed is an invalid argument.
-CHOSEN: Final[Mapping[str, Mapping[int, tuple[str, Answer]]]] = MappingProxyType(
-    {
-        "nvmlDeviceGetTemperature": {0: ("", Answer(("temperature",)))},
-        "nvmlDeviceGetFanSpeed_v2": {0: ("", Answer(("fan",)))},
-        "nvmlDeviceGetClockInfo": {
-            number: (word, Answer((f"clock_{word}",), idle=(f"idle_{word}",))) for number, word in _CLOCKS.items()
-        },
-        "nvmlDeviceGetMaxClockInfo": {number: (word, Answer((f"clock_{word}",))) for number, word in _CLOCKS.items()},
-        "nvmlDeviceGetPcieThroughput": {
-            0: ("sent", Answer(("pcie_sent",))),
-            1: ("received", Answer(("pcie_received",))),
-        },
-        "nvmlDeviceGetTotalEccErrors": {
-            0: ("corrected", Answer(("ecc_corrected",), type="unsigned long long")),
-            1: ("uncorrected", Answer(("ecc_uncorrected",), type="unsigned long long")),
-        },
-    }
-)
+CHOSEN: Final[dict[str, dict[int, tuple[str, Answer]]]] = {}
+for _function, _choice, _type, _fields, _idle in map(str.split, rows("answers.txt")):
+    _answer = Answer(tuple(_fields.split(",")), () if _idle == "-" else (_idle,), _type.replace("-", " "))
+    _number, _, _word = _choice.partition(":")
+    if _choice == "-":
+        PLAIN[_function] = _answer
+    else:
+        CHOSEN.setdefault(_function, {})[int(_number)] = _word, _answer
 # Functions of ``CHOSEN`` that have another argument after that one, which changes nothing.
 TOLD_MORE: Final = frozenset({"nvmlDeviceGetTotalEccErrors"})
 

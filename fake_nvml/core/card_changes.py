@@ -12,7 +12,7 @@ from fake_nvml.core.fill import fill_card
 from fake_nvml.core.layout import CARDS, EVENTS, FREE, HEALTHY, UNKNOWN32, Card, StateFile, as_text
 from fake_nvml.core.records import card_slots
 from fake_nvml.core.returns import EVENT_XID
-from fake_nvml.core.xids import UNLISTED, XIDS
+from fake_nvml.eras import XIDS
 from fake_nvml.fake_nvml_errors import StateError
 
 _UUID = re.compile(r"GPU-[0-9A-Za-z-]{1,80}")
@@ -95,13 +95,13 @@ def reboot(content: StateFile, *, still_lost: bool) -> None:
 
 
 def report_xid(content: StateFile, slot: int, xid: int) -> None:
-    """The driver reports an Xid on a whole card, with the effects in ``xids``."""
-    card, left = content.cards[slot], XIDS.get(xid, UNLISTED)
+    """The driver reports an Xid on a whole card, with the effects in ``xids.txt``."""
+    card, (corrected, uncorrected, advice) = content.cards[slot], XIDS.get(xid, (0, 0, 0))
     if card.ecc_supported:
-        card.ecc_corrected += left.corrected
-        card.ecc_uncorrected += left.uncorrected
+        card.ecc_corrected += corrected
+        card.ecc_uncorrected += uncorrected
     # A lesser advice does not take back a greater one.
-    card.recovery_action = max(card.recovery_action, left.recovery_action)
+    card.recovery_action = max(card.recovery_action, advice)
     number = content.header.next_event
     event = content.events[number % EVENTS]
     event.number, event.type, event.data, event.card = number, EVENT_XID, xid, slot

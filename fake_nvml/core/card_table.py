@@ -1,15 +1,21 @@
-"""The cards, their processes and the faults of their calls as a page for people, marked as simulated."""
+"""The cards, their processes and the faults of their calls, marked as simulated: as a page for people, or as data for programs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
-from fake_nvml.core.call_faults import CallFault
-from fake_nvml.core.card_state import CardState
-from fake_nvml.core.limits import MemoryLimit, shown_size
+from fake_nvml.core.call_faults import CallFault, call_faults
+from fake_nvml.core.card_state import CardState, card_states
+from fake_nvml.core.layout import StateFile, as_text
+from fake_nvml.core.limits import MemoryLimit, backend, memory_limits, shown_size
+from fake_nvml.core.records import missing_files
 from fake_nvml.core.returns import code_name
 from fake_nvml.core.values import COMPUTE_MODES
 
+FORMATS = ("table", "json")
 _UNKNOWN = "-"
 _CARDS = ("CARD", "NAME", "UUID", "MEMORY MIB", "LOAD", "TEMP", "POWER", "NOTES")
 _PROCESSES = ("CARD", "PID", "MIB", "PROCESS")
@@ -17,7 +23,34 @@ _LIMITS = ("CARD", "SOFT", "HARD", "USED", "CGROUP")
 _FAULTS = ("FUNCTION", "CARD", "ANSWERS", "AFTER", "CALLS LEFT")
 
 
-def table(driver: str, cuda: str, cards: Sequence[CardState], faults: Sequence[CallFault], init_return: int) -> str:
+def render(output: str, content: StateFile) -> str:
+    """The state in the format ``output``: table or json."""
+    data, header = as_data(content), content.header
+    if output == "table":
+        page = _table(data["driver"], data["cuda"], card_states(content), call_faults(content), header.init_return)
+        limits = memory_limits(content)
+        page += f"\n{limit_table(limits)}" if limits else ""
+        return page + "".join(f"\ncontainers have no /dev/{name}\n" for name in data["missing_device_files"])
+    return json.dumps(data, indent=2) + "\n"
+
+
+def as_data(content: StateFile) -> dict[str, Any]:
+    """The state as JSON's types; memory in MiB, power in watts, temperature in degrees Celsius."""
+    header = content.header
+    return {
+        "simulated": True,
+        "driver": as_text(header.driver),
+        "cuda": f"{header.cuda // 1000}.{header.cuda % 1000 // 10}",
+        "cards": [_card_data(card) for card in card_states(content)],
+        "init_fails": code_name(header.init_return) if header.init_return else None,
+        "missing_device_files": missing_files(content),
+        "limits_backend": backend(content),
+        "memory_limits": [_limit_data(limit) for limit in memory_limits(content)],
+        "faults": [_fault_data(fault) for fault in call_faults(content)],
+    }
+
+
+def _table(driver: str, cuda: str, cards: Sequence[CardState], faults: Sequence[CallFault], init_return: int) -> str:
     """The whole page; what is wrong with the library itself stands at its end."""
     page = f"{len(cards)} simulated cards, driver {driver}, CUDA {cuda}\n\n" + _columns(_CARDS, map(_card, cards))
     processes = [
@@ -92,3 +125,24 @@ def _shown(number: float | None, unit: str = "") -> str:
 def _printable(text: str) -> str:
     """A driver's or a program's text may hold anything; a line of a table may not."""
     return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _limit_data(limit: MemoryLimit) -> dict[str, Any]:
+    """``hard_bytes`` null: none."""
+    data = asdict(limit)
+    sizes = {f"{name}_bytes": data.pop(name) for name in ("soft", "hard", "used")}
+    return {**data, **sizes}
+
+
+def _fault_data(fault: CallFault) -> dict[str, Any]:
+    """``card`` null: any, ``code`` null: slow only, ``count`` null: for ever."""
+    return {**asdict(fault), "code": code_name(fault.code) if fault.code else None}
+
+
+def _card_data(card: CardState) -> dict[str, Any]:
+    data = asdict(card)
+    memory = {name: data.pop(name) for name in ("total_mib", "used_mib", "reserved_mib")}
+    power = {"watts": data.pop("power_watts"), "limit_watts": data.pop("power_limit_watts")}
+    ecc = {"on": data.pop("ecc"), "corrected": data.pop("ecc_corrected"), "uncorrected": data.pop("ecc_uncorrected")}
+    parts = {"memory": memory, "power": power, "ecc": None if card.ecc is None else ecc}
+    return {**data, "processes": list(data["processes"]), **parts}

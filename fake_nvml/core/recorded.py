@@ -20,11 +20,7 @@ Calls = Mapping[str, Any]
 Fields = dict[str, int | bytes]
 
 # Calls that older recordings lack -> the call with the answer that stands for them.
-_LIKE: Final = {
-    "nvmlDeviceGetTemperatureV": "nvmlDeviceGetTemperature",
-    "nvmlDeviceRegisterEvents": "nvmlDeviceGetSupportedEventTypes",
-    **dict.fromkeys(OF_NVLINKS, "nvmlDeviceGetNvLinkState"),
-}
+_LIKE: Final = dict.fromkeys(OF_NVLINKS, "nvmlDeviceGetNvLinkState")
 # The one call of a card that did not even have a handle.
 _HANDLE: Final = "nvmlDeviceGetHandleByIndex"
 # A record has two bytes for a code.
@@ -116,17 +112,13 @@ def _without_handle(code: int) -> RecordedCard:
 
 
 def _refusal(calls: Calls, key: str) -> int:
-    plain = unversioned(key)
-    for call in (key, plain, _LIKE.get(key, key)):
+    for call in (key, unversioned(key), _LIKE.get(key, key)):
         if call in calls:
             break
     else:
         # A value that is not in the recording is not known; a function that needs none answers.
         return Code.NOT_SUPPORTED if key in NEED_A_VALUE else Code.SUCCESS
-    code = Code.SUCCESS if _known(calls, call) else _code(calls, call)
-    # Older recordings asked for the newest process list under its plain name.
-    is_newest = "RunningProcesses" in key and f"{plain}_v3" not in calls and call == plain
-    return Code.SUCCESS if code == Code.FUNCTION_NOT_FOUND and is_newest else code
+    return Code.SUCCESS if _known(calls, call) else _code(calls, call)
 
 
 def _fields(calls: Calls) -> Fields:

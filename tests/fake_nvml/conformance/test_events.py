@@ -9,22 +9,16 @@ from typing import Any
 import pynvml
 import pytest
 
-from fake_nvml.box import Box
 from fake_nvml.core.layout import EVENTS
 from fake_nvml.state import State
 from tests.fake_nvml.conformance.calls import (
-    DOUBLE_BIT,
     GPU_IS_LOST,
-    INVALID_ARGUMENT,
-    NOT_SUPPORTED,
-    SINGLE_BIT,
     TIMEOUT,
     WHOLE_CARD,
     XID,
     address,
     cards,
     code,
-    init_again,
     wait,
 )
 
@@ -79,31 +73,6 @@ def test_every_set_sees_every_event_once_and_in_order(state: State) -> None:
     assert [code(wait, events) for events in (one, other)] == [TIMEOUT] * 2
 
 
-def test_only_types_that_the_card_reports_can_be_wanted(state: State) -> None:
-    """A GeForce has no ECC events."""
-    events = pynvml.nvmlEventSetCreate()
-    tesla, _, geforce = cards()
-
-    assert code(pynvml.nvmlDeviceRegisterEvents, geforce, DOUBLE_BIT, events) == NOT_SUPPORTED
-    assert code(pynvml.nvmlDeviceRegisterEvents, tesla, SINGLE_BIT | DOUBLE_BIT, events) == 0
-    state.post_xid(state.cards()[0].uuid, 31)
-    assert code(wait, events) == TIMEOUT
-
-
-def test_a_freed_set_is_no_set(state: State) -> None:
-    """Other sets stay valid until the last shutdown; events of another init are past."""
-    events, other = listen(0), listen(0)
-    pynvml.nvmlEventSetFree(events)
-
-    assert code(wait, events) == INVALID_ARGUMENT
-    assert code(pynvml.nvmlEventSetFree, events) == INVALID_ARGUMENT
-    assert code(wait, other) == TIMEOUT
-    state.post_xid(state.cards()[0].uuid, 48)
-    init_again()
-    assert code(wait, other) == INVALID_ARGUMENT
-    assert code(wait, listen(0)) == TIMEOUT
-
-
 @pytest.mark.parametrize("leaves", ["lost", "removed", "swapped"])
 def test_a_card_that_goes_ends_the_wait_after_its_last_event(state: State, leaves: str) -> None:
     """Lost, removed and swapped cards all do; a set that knew the card gets no event of the slot's next one."""
@@ -129,14 +98,3 @@ def test_a_listener_that_is_too_late_gets_the_newest(state: State) -> None:
 
     assert [xid(events) for _ in range(EVENTS)] == list(range(11, EVENTS + 11))
     assert code(wait, events) == TIMEOUT
-
-
-def test_a_new_box_brings_no_old_events(state: State, driver: str) -> None:
-    """Events of the former box are past, also for a set that listened to the same cards."""
-    events = listen(0)
-    state.post_xid(state.cards()[0].uuid, 31)
-    State.create(state.path, Box.load("mixed", seed="node-1", driver=driver)).close()
-
-    assert code(wait, events) == TIMEOUT
-    state.post_xid(state.cards()[0].uuid, 32)
-    assert xid(events) == 32

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import pytest
 
 from fake_nvml.core.limits import LimitOptions
 from fake_nvml.core.returns import DOES_NOTHING, code_name
-from fake_nvml.fake_nvml_errors import CardFullError, StateError
-from fake_nvml.native.build import LIBRARY, library_folder
+from fake_nvml.fake_nvml_errors import StateError
 from fake_nvml.state import State
 from tests.fake_nvml.conformance.calls import (
     INVALID_ARGUMENT,
@@ -62,22 +60,6 @@ def limits(cgroup: Path, card: int = 0) -> Any:
     return failed or (found.softLimit, found.hardLimit, found.currentUsed)
 
 
-def test_a_limit_is_that_of_a_card_and_a_cgroup(state: State, pod: Path) -> None:
-    """A cgroup has its own limit, else the nearest above; the last one set holds, and 0 with the maximum is none."""
-    container, uuid = pod / "container", state.cards()[0].uuid
-    assert (limit(pod, 0, 4 * GIB), limit(container, GIB, 2 * GIB)) == (0, 0)
-    state.add_process(uuid, 100, 500, "player", cgroup=container)
-    state.add_process(uuid, 101, 20, "player", cgroup=container)
-    state.add_process(uuid, 102, 1000, "player")
-
-    assert (limits(pod), limits(container)) == ((0, 4 * GIB, 0), (GIB, 2 * GIB, 520 * 2**20))
-    (container / "inner").mkdir()
-    assert limits(container / "inner") == (GIB, 2 * GIB, 0)
-    assert (limits(container, card=1), limits(pod.parent)) == (NOT_FOUND, NOT_FOUND)
-    assert limit(container, 0, NONE) == 0
-    assert limits(container) == (0, NONE, 520 * 2**20)
-
-
 def test_what_makes_no_sense_is_refused(state: State, pod: Path) -> None:
     """The code has the reason, and nothing is kept."""
     total, uuid = pynvml.nvmlDeviceGetMemoryInfo(cards()[0]).total, state.cards()[0].uuid
@@ -96,19 +78,6 @@ def test_what_makes_no_sense_is_refused(state: State, pod: Path) -> None:
     assert limit(pod, 0, total) == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_only_root_sets_and_anyone_gets(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller without privilege reads what root has set."""
-    monkeypatch.delenv("FAKENVML_AS_ROOT")
-    (pod := state.path.with_name("pod")).mkdir()
-    assert limit(pod, 0, GIB) == 0
-    os.seteuid(65534)
-    try:
-        assert (limit(pod, 0, 2 * GIB), limits(pod)) == (NO_PERMISSION, (0, GIB, 0))
-    finally:
-        os.seteuid(0)
-
-
 @pytest.mark.parametrize(
     ("backend", "missing", "low"), [("dmem", NOT_FOUND, 0), ("misc", NOT_SUPPORTED, INVALID_ARGUMENT)]
 )
@@ -119,17 +88,6 @@ def test_a_backend_shows_in_two_codes(state: State, pod: Path, backend: str, mis
     state.add_process(state.cards()[0].uuid, 100, 2048, "player", cgroup=pod)
 
     assert limit(pod, 0, GIB) == low
-
-
-def test_a_node_that_cannot_limit_says_so(state: State, pod: Path) -> None:
-    """Neither a kernel without both controllers nor a card in MIG mode has limits; the command refuses them too."""
-    uuid = state.cards()[0].uuid
-    for able in (False, True):
-        with state.mapped.writing() as content:
-            content.header.limits, content.cards[0].mig_mode = (0, 1) if able else (2, 0)
-        assert (limit(pod, 0, GIB), limits(pod)) == (NOT_SUPPORTED, NOT_SUPPORTED)
-        with pytest.raises(StateError, match="no limits on"):
-            state.set_limit(uuid, pod, 0, GIB)
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -162,46 +120,3 @@ def test_a_set_can_succeed_and_keep_nothing(state: State, pod: Path) -> None:
         state.add_fault("nvmlDeviceGetName", code=DOES_NOTHING)
     state.reboot()
     assert limits(pod) == NOT_FOUND
-
-
-def test_a_process_stays_within_the_limit_of_its_cgroup(state: State, pod: Path) -> None:
-    """All processes of the cgroup count, others do not; a card that comes into the slot has no limit."""
-    container, uuid = pod / "container", state.cards()[0].uuid
-    assert limit(pod, 0, GIB) == 0
-    state.add_process(uuid, 99, 2000, "player", cgroup=pod.parent)
-    state.add_process(uuid, 100, 1000, "player", cgroup=container)
-
-    with pytest.raises(CardFullError, match="24 MiB free"):
-        state.add_process(uuid, 101, 25, "player", cgroup=container)
-    state.add_process(uuid, 100, 1024, "player", cgroup=container)
-    (pod / "file").touch()
-    for wrong in ("missing", "file"):
-        with pytest.raises(StateError, match="no directory of a cgroup"):
-            state.add_process(uuid, 101, 1, "player", cgroup=pod / wrong)
-    state.change_uuid(uuid)
-    assert state.limits() == []
-
-
-def test_the_table_of_limits_has_an_end(state: State, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Set without room has a code; a limit of a path without room is kept without its path."""
-    for number in range(256):
-        (pod / str(number)).mkdir()
-        state.set_limit(state.cards()[0].uuid, pod / str(number), 0, GIB)
-
-    assert limit(pod, 0, GIB) == 23
-    with pytest.raises(StateError, match="no room for another limit: 256"):
-        state.set_limit(state.cards()[0].uuid, pod, 0, GIB)
-    state.clear_limits()
-    deep = pod / ("x" * 200) / ("y" * 200) / ("z" * 200)
-    deep.mkdir(parents=True)
-    assert limit(deep, 0, GIB) == 0
-    assert [(one.path, one.used) for one in state.limits()] == [("", 0)]
-    state.set_limit(state.cards()[0].uuid, deep, 0, None)
-    assert [(one.path, one.hard) for one in state.limits()] == [("", None)]
-
-
-def test_a_driver_before_615_has_no_such_function(state: State) -> None:
-    """Programs that ask for it end, as the real hook does."""
-    library = ctypes.CDLL(str(library_folder("610") / LIBRARY))
-
-    assert not hasattr(library, "nvmlDeviceSetMemoryLimits_v1")

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.native.build import CUDA_LIBRARY
 from fake_nvml.state import State
 from tests.fake_nvml.native.sanitized import sanitized_library
-from tests.fake_nvml.native.test_real_libraries import exported
 
 # A program on the library: ``call`` answers a return code, and what is printed last is the answer of the test.
 HEAD = """
@@ -67,15 +65,6 @@ def digits(cards: State, *indices: int) -> list[str]:
     return [cards.cards()[index].uuid.removeprefix("GPU-").replace("-", "") for index in indices]
 
 
-def test_every_era_has_the_same_library_with_cuda_alone(built: Path) -> None:
-    """Nothing but functions of CUDA is exported, and each era's folder has them."""
-    libraries = {path.read_bytes() for path in built.glob(f"*/{CUDA_LIBRARY}")}
-
-    assert len(libraries) == 1
-    assert len(list(built.glob(f"*/{CUDA_LIBRARY}"))) == len(list(built.iterdir()))
-    assert all(name.startswith("cu") for name in exported(built / "535" / CUDA_LIBRARY))
-
-
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
@@ -115,52 +104,6 @@ def test_cuda_chooses_by_the_beginning_of_a_uuid(cards: State, variables: dict[s
         assert answer(chosen, 'call("cuInit", 0); show(devices())') == digits(cards, *shown)
     cards.lose(cards.cards()[0].uuid)
     assert answer(variables, 'call("cuInit", 0); show(devices())') == digits(cards, 1)
-
-
-def test_init_fails_as_nvml_does(cards: State, variables: dict[str, str]) -> None:
-    """Without a driver there is no device; another failure of the driver, and a missing device file, are UNKNOWN."""
-    cards.set_init_return(9)
-    assert answer(variables, 'show(call("cuInit", 0))') == 100
-    cards.set_init_return(18)
-    assert answer(variables, 'show(call("cuInit", 0))') == 999
-    cards.set_init_return(0)
-    cards.set_device_file("nvidia-uvm", missing=True)
-    assert answer(variables, 'show(call("cuInit", 0))') == 999
-    assert answer({**variables, "FAKENVML_STATE": "/nowhere"}, 'show(call("cuInit", 0))') == 100
-
-
-def test_an_allocation_stays_within_the_limit_of_its_cgroup(tmp_path: Path, built: Path) -> None:
-    """The context counts, as do the cgroup's other processes; managed memory does not, though the card has it."""
-    container, box = tmp_path / "container", tmp_path / "box.yaml"
-    container.mkdir()
-    box.write_text('driver: "615"\ncards: [{model: t4, count: 2}]\ncontext_mib: 518')
-    code = """
-import subprocess
-def memory():
-    call("cuMemGetInfo_v2", byref(left := c_size_t()), byref(total := c_size_t()))
-    return left.value >> 20, total.value >> 20
-def shown():
-    page = subprocess.check_output([sys.executable, "-m", "fake_nvml.main", "show", "-o", "json"])
-    return json.loads(page)["memory_limits"][0]["used_bytes"] >> 20, json.loads(page)["cards"][0]["memory"]["used_mib"]
-made = context()
-seen = [memory(), take(400)[0], take(7)[0], memory()]
-seen += [call("cuMemAllocManaged", byref(managed := c_uint64()), c_size_t(300 << 20), 1), memory(), shown()]
-seen += [call("cuMemFree_v2", managed), shown(), call("cuCtxDestroy_v2", made), shown()]
-show(seen)
-"""
-    variables = {"LD_LIBRARY_PATH": str(built / "615"), "FAKENVML_CGROUP": str(container)}
-    with State.create(tmp_path / "state", Box.load(str(box), seed="node")) as cards:
-        uuid = cards.cards()[0].uuid
-        cards.set_limit(uuid, container, 0, 2**30)
-        cards.add_process(uuid, 99, 100, "another", cgroup=container)
-        cards.add_process(uuid, 98, 200, "a stranger")
-        seen = answer({**variables, "FAKENVML_STATE": str(cards.path)}, code)
-        cards.set_limit(uuid, container, 0, 600 * 2**20)
-        refused = 'call("cuInit", 0); show(call("cuCtxCreate_v2", byref(c_void_p()), 0, 0))'
-        assert answer({**variables, "FAKENVML_STATE": str(cards.path)}, refused) == 2
-
-    assert seen[:4] == [[406, 1024], 0, 2, [6, 1024]]
-    assert seen[4:] == [0, [6, 1024], [1018, 1518], 0, [1018, 1218], 0, [100, 300]]
 
 
 def test_calls_that_make_no_sense_are_refused_under_sanitizers(cards: State) -> None:

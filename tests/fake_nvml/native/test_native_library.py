@@ -12,7 +12,7 @@ import pytest
 
 from fake_nvml.box import Box
 from fake_nvml.core.answers import FUNCTIONS
-from fake_nvml.native.build import LIBRARY, compile_libraries, library_folder, source_files
+from fake_nvml.native.build import LIBRARY, compile_libraries, source_files
 from fake_nvml.native.compiler import find_compiler
 from fake_nvml.state import State
 from tests.fake_nvml.native.sanitized import sanitized_library
@@ -157,26 +157,3 @@ print(unknown, library.nvmlDeviceGetCount_v2(None))
 
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.split("]") == ["[", " 1\n"]
-
-
-def test_a_killed_client_disturbs_no_other(tmp_path: Path) -> None:
-    """A client that is killed within a call holds no lock that others wait for."""
-    show(tmp_path / "state", "t4x1")
-    environment = {"FAKENVML_STATE": str(tmp_path / "state"), "LD_LIBRARY_PATH": str(library_folder("535"))}
-    code = "import pynvml\npynvml.nvmlInit()\nprint(flush=True)\nwhile True: pynvml.nvmlDeviceGetCount()"
-    client = subprocess.Popen(
-        [sys.executable, "-c", code], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
-    )
-    assert client.stdout is not None
-    with State.open(tmp_path / "state") as state, client, client.stdout:
-        client.stdout.readline()
-        state.add_fault("nvmlDeviceGetCount", code=999, count=1_000_000)
-        while state.faults()[0].count == 1_000_000:
-            pass
-        client.kill()
-        client.wait()
-
-        state.clear_faults()
-        state.set_value(state.cards()[0].uuid, "temperature", "70")
-        assert state.cards()[0].temperature == 70
-        assert state.read().header.sequence % 2 == 0
