@@ -295,7 +295,7 @@ DELETED = {"metadata": pod("h")["metadata"] | {"deletionTimestamp": "2026-01-01T
 OF_ORIGINAL = of_the_original(offering(node(), mem=14))
 ONE_CARD = node("a", 14)
 ONE_SLOT = offering(node("a", 15_079, slots=8), slot=1)
-# What is counted, offered, and on no healthy card; and the pods whose end makes room.
+# Counted, offered, and counted on no healthy card; then the pods that make room by their end.
 Sums = tuple[str, int, int, int, str]
 
 
