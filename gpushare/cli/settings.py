@@ -18,15 +18,8 @@ from gpushare.cli.plugin_flags import ContainerFlags, HealthFlags, LimitFlags, U
 from gpushare.errors import UsageError
 from gpushare.model.quantity import MemoryUnit
 
-# LOG_LEVEL of the original, and Python's own names.
-LOG_LEVELS: Final = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "fatal": logging.CRITICAL,
-}
+# Python's names, with those that LOG_LEVEL has in the original.
+LOG_LEVELS: Final = {name.lower(): level for name, level in logging.getLevelNamesMapping().items() if level}
 # As many processes as NVIDIA's MPS serves on one card; each takes some hundred MiB for its context alone.
 DEFAULT_SLOTS: Final = 48
 _METRICS: Final = "serve {} on HOST:PORT; :PORT is on loopback, port 0 takes a free one"

@@ -45,7 +45,7 @@ class KwokCluster(NamedTuple):
 
 
 async def bring_up(
-    world: World, folder: Path, stack: AsyncExitStack, progress: Progress, *, with_kwok: bool = True
+    world: World, folder: Path, stack: AsyncExitStack, progress: Progress, *, with_kwok: bool
 ) -> KwokCluster:
     """All of the world, and pods that are bound run; logs and the kubeconfig are in the folder. It ends with the stack.
 
