@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from clusters.controlplane.binaries import Binaries
-from gpushare.cli.completion import answer, complete, value_given
+from gpushare.cli.completion import answer, complete
 from gpushare.cli.flags import Flag, flags_of
 from gpushare.kubectl_gpushare.gpushare_arguments import ExplainArguments, SimulateArguments, TopArguments
 from tests.clusters.conftest import binaries
@@ -65,21 +65,6 @@ def lines(declared: list[Flag], *words: str) -> list[str]:
 def test_the_last_word_is_completed(declared: list[Flag], words: list[str], expected: list[str]) -> None:
     """By the flags, by the values of one, or by names; the last line is 0 if the shell may complete files, else 4."""
     assert lines(declared, *words) == expected
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ([], None),
-        (["-n", "a"], "a"),
-        (["--namespace=a", "x"], "a"),
-        (["-n", "a", "--namespace", "b"], "b"),
-        (["-n"], None),
-    ],
-)
-def test_the_namespace_that_was_given_is_found(words: list[str], expected: str | None) -> None:
-    """The last one counts, in each spelling."""
-    assert value_given(EXPLAIN, words, "namespace") == expected
 
 
 async def answered(api: StubApi, folder: Path, *words: str) -> str:

@@ -202,21 +202,10 @@ def test_cards_are_watched_by_default() -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
-        ("0", 0),
-        ("30", 30),
-        ("0.25", 0.25),
-        ("1m30s", 90),
-        ("30s1m", 90),
-        ("1.5h", 5400),
-        (".5m", 30),
-        ("1.s", 1),
-        ("500ms", 0.5),
-        ("100us", 0.0001),
-        ("100µs", 0.0001),
-        ("2h45m30.5s", 9930.5),
-        ("1s1s", 2),
+        ("0", 0), ("30", 30), ("0.25", 0.25), ("1m30s", 90), ("30s1m", 90), ("1.5h", 5400), (".5m", 30), ("1.s", 1),
+        ("500ms", 0.5), ("100us", 0.0001), ("100µs", 0.0001), ("2h45m30.5s", 9930.5), ("1s1s", 2),
     ],
-)
+)  # fmt: skip
 def test_a_duration_is_read_as_go_reads_it(text: str, seconds: float) -> None:
     """Any order of units, fractions of each, and a bare number of seconds as kubectl takes it."""
     assert seconds_of(text) == pytest.approx(seconds)

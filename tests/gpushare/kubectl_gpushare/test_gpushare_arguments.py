@@ -82,24 +82,6 @@ def test_what_lacks_is_named(words: tuple[str, ...], text: str) -> None:
         parsed(*words)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("explain", "p", "-o", "xml"),
-        ("simulate", "-f", "x", "--replicas", "-1"),
-        ("simulate", "-f", "x", "--policy", "best"),
-        ("events", "svc/a"),
-    ],
-)
-def test_a_value_that_makes_no_sense_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """With 2, and with the usage."""
-    with pytest.raises(SystemExit) as ended:
-        parsed(*words)
-
-    assert ended.value.code == 2
-    assert f"usage: kubectl gpushare {words[0]}" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("word", ["-h", "--help", "help", "--version"])
 def test_help_and_version(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each command has a line in the help."""

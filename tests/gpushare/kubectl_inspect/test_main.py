@@ -104,22 +104,6 @@ async def test_no_text_of_a_node_steers_a_terminal(tmp_path: Path, words: tuple[
         assert load(out)["nodes"][0]["address"] == evil
 
 
-async def test_a_flag_wins_over_the_environment(tmp_path: Path) -> None:
-    """KUBECONFIG is not read."""
-    words = ("--kubeconfig", str(tmp_path / "kubeconfig"))
-    code, _, err = await ran(StubApi(), tmp_path, *words, KUBECONFIG="/does/not/exist")
-
-    assert (code, err) == (0, "")
-
-
-async def test_a_kubeconfig_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
-    """The exit code is 2, and the file is named."""
-    code, out, err = await ran(StubApi(), tmp_path, KUBECONFIG="/does/not/exist")
-
-    assert (code, out) == (2, "")
-    assert "/does/not/exist" in err
-
-
 async def started(
     url: str, folder: Path, *words: str, program: Path = PROGRAM, stdout: int = asyncio.subprocess.PIPE
 ) -> asyncio.subprocess.Process:

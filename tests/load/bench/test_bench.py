@@ -13,10 +13,8 @@ import pytest
 from load.bench.__main__ import Cell, Plan, cells
 from load.bench.__main__ import run as measure
 from load.bench.bench_figures import EXTENDER, NOTHING, over_nothing, percentile, ratio, summary, targets, text
-from load.bench.client import Answer, Asked, Question, ask_round, whole_answer
-from load.questions import WrongAnswerError
+from load.bench.client import Answer, Asked, ask_round, whole_answer
 
-NAMES = [f"node-{number:05}" for number in range(20)]
 PAUSE = 0.02
 
 
@@ -45,27 +43,6 @@ def test_the_smallest_run_writes_every_number(tmp_path, capsys) -> None:
         "driver": True,
     }
     assert "device list of 72816 ids" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("fitting", "failed", "wrong"),
-    [
-        (10, 10, None),
-        (20, 0, "20 of 20 nodes fit, and half should"),
-        (0, 20, "0 of 20 nodes fit, and half should"),
-        (10, 0, "10 and 0 nodes of 20"),
-    ],
-)
-def test_an_answer_is_measured_only_if_it_makes_sense(fitting, failed, wrong) -> None:
-    """An answer about half of the nodes has about half of them, and each node once."""
-    failed_nodes = dict.fromkeys(NAMES[20 - failed :], "full")
-    body = json.dumps({"NodeNames": NAMES[:fitting], "FailedNodes": failed_nodes}).encode()
-    question = Question(NAMES, 20, "half", 4)
-    if wrong is None:
-        question.check(body, NAMES)
-    else:
-        with pytest.raises(WrongAnswerError, match=wrong):
-            question.check(body, NAMES)
 
 
 class Instant:

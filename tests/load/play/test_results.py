@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from load.load_commands import LoadError, read_data
+from load.load_commands import read_data
 from load.play.load_plan import BURST_PODS, SHAPES, weighed, weights_of
 from load.play.results import FLOOR, Bounds, Record, broken_promises, failures, judge, rows
 from load.replay.trace import SAMPLE, creation_times
@@ -108,21 +108,6 @@ def test_bounds_are_judged_by_ratio(tmp_path: Path) -> None:
         "kept    http://other filter p50: 10, at most 33 x floor",
         "BROKEN  absent filter p50: not measured, at most 34 x floor",
     ]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("verb: filter, figure: p98, most: 1", "Invalid enum value 'p98'"),
-        ("verb: filter, figure: p50, most: -1", "most"),
-        ("verb: filter, figure: p50, most: 1, unless: x", "unknown field `unless`"),
-    ],
-)
-def test_a_file_without_bounds_is_refused(tmp_path: Path, line: str, message: str) -> None:
-    """One line that names the file."""
-    path = bounds(tmp_path / "bounds.yaml", line)
-    with pytest.raises(LoadError, match=f"{path}.*{message}"):
-        read_data(path, Bounds)
 
 
 def order(extender: str, node: str, refused: str = "", wrong: str = "", pod: str = "p") -> Record:

@@ -69,17 +69,6 @@ def test_pods_that_come_are_bound_with_and_without_the_extender(tmp_path: Path) 
     assert "created until bound" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("argv", "assets", "code", "says"),
-    [(["--pods", 1], "", 2, "there must be 2 pods at least"), ([], "none", 1, "none: not a folder")],
-)
-def test_what_cannot_be_is_one_clear_line(argv: list[object], assets: str, code: int, says: str) -> None:
-    """On stderr, with its exit code."""
-    done = run(*argv, KUBEBUILDER_ASSETS=assets)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert says in done.stderr.splitlines()[-1]
-
-
 def test_the_share_is_of_medians_beside_the_best_possible() -> None:
     """One slow turn of three does not decide; what an extender that only agrees reaches is printed, or that it was left out."""
     turns = [Turn(WITHOUT, rate, {}) for rate in (10.0, 100.0, 110.0)] + [Turn(WITH, 50.0, {})]

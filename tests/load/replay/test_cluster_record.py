@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from load.__main__ import main
-from load.load_commands import LoadError
 from load.replay.cluster_record import read
 from load.replay.trace import Card, TraceNode, TracePod
 
@@ -144,28 +143,3 @@ def test_a_recorded_cluster_is_replayed(tmp_path: Path, capsys: pytest.CaptureFi
     found = json.loads(capsys.readouterr().out)
     assert found["workload"] == folder.name
     assert 50 < found["allocation_ratio_percent"] <= 100
-
-
-@pytest.mark.parametrize(
-    ("nodes", "pods", "says"),
-    [
-        ("{", "", "nodes.json, line 1: the object that begins here is no JSON"),
-        ('{"items": []}\n\n[1]', "", "nodes.json, line 3: no Kubernetes object"),
-        ('{"kind": "Node", "metadata": 3}', "", "nodes.json: Node number 1: Expected `object`"),
-        ('{"kind": "List", "items": 5}', "", "nodes.json: no node has a card"),
-        (json.dumps(node("n")), "", "pods.json: no pod asks for a card"),
-        (json.dumps(node("n")), None, "pods.json: No such file or directory"),
-    ],
-)
-def test_a_record_that_cannot_be_read_is_one_line(
-    tmp_path: Path, nodes: str, pods: str | None, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The line names the file and, if the file is broken, its line; the exit code is 1."""
-    (tmp_path / "nodes.json").write_text(nodes)
-    if pods is not None:
-        (tmp_path / "pods.json").write_text(pods)
-    with pytest.raises(LoadError) as found:
-        read(tmp_path)
-    assert says in str(found.value)
-    assert main(["replay", "--from-cluster", str(tmp_path), "--seeds", "1"]) == 1
-    assert capsys.readouterr().err.count("\n") == 1

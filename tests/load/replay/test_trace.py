@@ -36,29 +36,6 @@ def test_rows_are_read(folder: Path) -> None:
     assert [pod.models for pod in read(folder, "default").pods] == [("T4", "V100"), ()]
 
 
-@pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        ("p1,1000,10,1,half,", "line 3: column gpu_milli is 'half', not a number from 0 to 1000"),
-        ("p1,1000,10,2,500,", "line 3: num_gpu is 2, and gpu_milli 500 instead of 1000"),
-        ("p1,1000,10,1,0,", "line 3: num_gpu is 1, but gpu_milli 0"),
-        (",1000,10,1,500,", "line 3: column name is missing or empty"),
-        ('p1,1000,10,1,500,"T4,V100"', "line 3: column gpu_spec is 'T4,V100', not models"),
-        ("p1,9" + "9" * 5000 + ",10,1,500,", "line 3: column cpu_milli is '9"),
-    ],
-)
-def test_a_broken_row_is_named(folder: Path, row: str, why: str) -> None:
-    """By file, line and column."""
-    path = folder / "openb_pod_list_default.csv"
-    path.write_text(PODS + ROW + row + "\n")
-
-    with pytest.raises(LoadError) as error:
-        read(folder, "default")
-    assert str(path) in str(error.value)
-    assert why in str(error.value)
-    assert len(str(error.value)) < 400
-
-
 def test_what_is_no_trace_is_refused(folder: Path, tmp_path: Path) -> None:
     """A file that is missing or no text, no pod with a card, a node twice."""
     pods, nodes = folder / "openb_pod_list_default.csv", folder / "openb_node_list_gpu_node.csv"

@@ -9,8 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from load.load_commands import CLUSTERS, LoadError
-from load.play.curves import SIZES
 from load.simulated.cluster_file import build, node_names, read
 from load.simulated.simulated_objects import published_cards
 
@@ -67,27 +65,3 @@ def test_no_card_is_over_booked_and_pods_are_as_dense_as_asked(path: Path) -> No
     assert world == build(read(path)) != build(msgspec.structs.replace(plan, seed=4))
     assert plan.too_large == []
     assert msgspec.structs.replace(plan, units={1: 2.0, 22: 1.0, 80: 1.0, 23: 1.0}).too_large == [23, 80]
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "message"),
-    [
-        ("card: t4", "card: t5", "no card 't5' in the catalogue; there are a10"),
-        ("name: large", "name: small", "two pools have the same name"),
-        ("pods: 6", "pod: 6", "unknown field `pod`"),
-        ("1: 2,", "1: .inf,", "not a finite number"),
-        ("seed: 3", "seed: " + "[" * 5000, "recursion"),
-        ("nodes: 20", "nodes: 49999", "50004 nodes are more than 50000"),
-    ],
-)
-def test_a_file_that_describes_no_cluster_is_refused(path: Path, before: str, after: str, message: str) -> None:
-    """One line that names the file and what is wrong in it."""
-    path.write_text(TEXT.replace(before, after))
-    with pytest.raises(LoadError, match=f"{path}: .*{message}"):
-        read(path)
-
-
-def test_the_clusters_that_ship_are_of_their_size() -> None:
-    """From 100 nodes to 15,000, all with pods."""
-    for nodes in SIZES:
-        assert read(CLUSTERS / f"nodes-{nodes}.yaml").nodes == nodes

@@ -418,10 +418,7 @@ def test_nodes_without_a_reason_were_not_looked_at() -> None:
 KINDS = {
     CARDS: ["Insufficient aliyun.com/gpu-mem", "Insufficient aliyun.com/gpu-slot", wire.REASON_NO_CARD_FITS],
     kinds.RESOURCES: [
-        "Insufficient nvidia.com/gpu",
-        "Insufficient hugepages-2Mi",
-        "Insufficient ephemeral-storage",
-        "Too many pods",
+        "Insufficient nvidia.com/gpu", "Insufficient hugepages-2Mi", "Insufficient ephemeral-storage", "Too many pods",
     ],
     kinds.CORDONED: ["node(s) were unschedulable"],
     kinds.NODE_STATE: [
@@ -429,47 +426,34 @@ KINDS = {
         "node(s) had untolerated taint {node.cloudprovider.kubernetes.io/uninitialized: true}",
     ],
     kinds.TAINT: [
-        "node(s) had untolerated taint(s)",
-        "node(s) had untolerated taint {gpu: x}",
+        "node(s) had untolerated taint(s)", "node(s) had untolerated taint {gpu: x}",
         "node(s) had taints that the pod didn't tolerate",
     ],
     kinds.NODE_SELECTOR: [
-        "node(s) didn't match Pod's node affinity/selector",
-        "node(s) didn't satisfy plugin(s) [NodeAffinity] simultaneously",
-        "node(s) didn't match the requested node name",
-        "node(s) didn't match scheduler-enforced node affinity",
+        "node(s) didn't match Pod's node affinity/selector", "node(s) didn't satisfy plugin(s) [NodeAffinity] simultaneously",
+        "node(s) didn't match the requested node name", "node(s) didn't match scheduler-enforced node affinity",
     ],
     kinds.ANTI_AFFINITY: [
-        "node(s) didn't match pod anti-affinity rules",
-        "node(s) didn't satisfy existing pods anti-affinity rules",
+        "node(s) didn't match pod anti-affinity rules", "node(s) didn't satisfy existing pods anti-affinity rules",
     ],
     kinds.POD_AFFINITY: ["node(s) didn't match pod affinity rules"],
     kinds.SPREAD: ["node(s) didn't match pod topology spread constraints (missing required label)"],
     kinds.HOST_PORT: ["node(s) didn't have free ports for the requested pod ports"],
     kinds.VOLUMES: [
-        'persistentvolumeclaim "x" not found',
-        "pod has unbound immediate PersistentVolumeClaims",
-        "node(s) had volume node affinity conflict",
-        "node(s) didn't match PersistentVolume's node affinity",
-        "node(s) had no available volume zone",
-        "node(s) exceed max volume count",
-        "node(s) did not have enough free storage",
-        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-        "node(s) had no available disk",
-        "ebs.csi.aws.com CSI driver is not installed on the node",
-        'looking up PVC team/x: persistentvolumeclaims "x" not found',
+        'persistentvolumeclaim "x" not found', "pod has unbound immediate PersistentVolumeClaims",
+        "node(s) had volume node affinity conflict", "node(s) didn't match PersistentVolume's node affinity",
+        "node(s) had no available volume zone", "node(s) exceed max volume count", "node(s) did not have enough free storage",
+        "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", "node(s) had no available disk",
+        "ebs.csi.aws.com CSI driver is not installed on the node", 'looking up PVC team/x: persistentvolumeclaims "x" not found',
     ],
     kinds.CLAIMS: [
-        "cannot allocate all claims",
-        'pod "team/p": ResourceClaim not created yet',
-        'resourceclaim "x" is being deleted',
+        "cannot allocate all claims", 'pod "team/p": ResourceClaim not created yet', 'resourceclaim "x" is being deleted',
     ],
     kinds.SCHEDULER: [
-        "waiting for minCount pods from a gang to appear in scheduling queue",
-        "optimistic locking failed",
+        "waiting for minCount pods from a gang to appear in scheduling queue", "optimistic locking failed",
     ],
     kinds.GATED: ["waiting for scheduling gates: [a b]"],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
