@@ -16,10 +16,9 @@ from typing import Final
 import aiohttp
 
 from clusters.api.readiness import is_up
-from clusters.api.waiting import NotReachedError, eventually
 from clusters.processes.ports import free_port
 from clusters.processes.progress import Progress
-from load.bench.bench_servers import Bed, answers
+from load.bench.bench_servers import Bed
 from load.load_commands import CannotMeasureError
 from load.play.load_plan import VERBS, Asked
 from load.questions import PREFIX, HopelessAnswerError, WrongAnswerError, arguments, fitting, highest, pod_in_question
@@ -52,21 +51,16 @@ def is_url(against: str) -> bool:
 class Foreign:
     """The extenders of ``--against``: URLs and commands, and how all of them are asked.
 
-    ``path`` is before the verbs; ``ready`` is a path, or a URL, that answers 2xx once an extender can be asked ("": not asked).
+    ``path`` is before the verbs.
     """
 
     against: tuple[str, ...] = ()
     path: str = PREFIX
     verbs: Mapping[str, str] = field(default_factory=lambda: dict(VERBS))
-    ready: str = ""
 
     def asked(self, name: str, base: str) -> Asked:
         """One of them, by the URL that ends before its path."""
         return Asked(name, base.rstrip("/") + self.path, verbs=dict(self.verbs))
-
-    def ready_url(self, base: str) -> str:
-        """The URL to GET of one of them, "" if there is none."""
-        return self.ready if is_url(self.ready) or not self.ready else f"{base.rstrip('/')}/{self.ready.lstrip('/')}"
 
 
 async def start_others(bed: Bed, foreign: Foreign, baseline: str, cluster: Path, progress: Progress) -> list[Asked]:
@@ -75,49 +69,33 @@ async def start_others(bed: Bed, foreign: Foreign, baseline: str, cluster: Path,
     Raises CannotMeasureError, ClusterError.
     """
     commands = [one for one in foreign.against if not is_url(one)]
-    found = []
-    for url in filter(is_url, foreign.against):
-        await _until_ready(url, foreign.ready_url(url), progress)
-        found.append(foreign.asked(url, url))
+    found = [foreign.asked(url, url) for url in filter(is_url, foreign.against)]
     for number, command in enumerate(commands, start=1):
         name = _COMMAND if len(commands) == 1 else f"{_COMMAND} {number}"
-        base = await _start(bed, name, shlex.split(command), {}, foreign.ready)
+        base = await _start(bed, name, shlex.split(command), {})
         found.append(foreign.asked(name, base))
     if baseline:
         folder = await asyncio.to_thread(_unpack, baseline, bed.folder / BASELINE)
         # -P: the checkout that we are in does not come first.
         argv = [sys.executable, "-P", "-m", "gpushare.extender.main", "--address", "127.0.0.1"]
-        base = await _start(bed, BASELINE, argv, {"PYTHONPATH": str(folder)}, "")
+        base = await _start(bed, BASELINE, argv, {"PYTHONPATH": str(folder)})
         found.append(Asked(BASELINE, base + PREFIX))
     for other in found:
         await until_it_follows(other, cluster, progress)
     return found
 
 
-async def _start(bed: Bed, name: str, argv: Sequence[str], more: dict[str, str], ready: str) -> str:
+async def _start(bed: Bed, name: str, argv: Sequence[str], more: dict[str, str]) -> str:
     """The URL of a program that gets its port and kubeconfig in the environment, or in its words ``{port}`` and ``{kubeconfig}``.
 
-    It has started once it listens, or if ``ready`` names a path or URL, once that answers 2xx.
+    It has started once it listens.
     """
     port, kubeconfig = free_port(), str(bed.folder / "kubeconfig")
     words = [word.replace("{port}", str(port)).replace("{kubeconfig}", kubeconfig) for word in argv]
     url = f"http://127.0.0.1:{port}"
-    probed = Foreign(ready=ready).ready_url(url)
     own = {**more, "PORT": str(port), "KUBECONFIG": kubeconfig}
-    await bed.start(name, words, lambda: answers(probed) if probed else is_up(url, ""), own, has_children=True)
+    await bed.start(name, words, lambda: is_up(url, ""), own, has_children=True)
     return url
-
-
-async def _until_ready(name: str, url: str, progress: Progress) -> None:
-    """Wait until the URL answers 2xx, if there is one. Raises CannotMeasureError after a while."""
-    if not url:
-        return
-    progress.text = f"waiting for {url}"
-    progress.line(progress.text)
-    try:
-        await eventually(lambda: answers(url), bool, f"{url} answers 2xx", seconds=_LISTEN_SECONDS)
-    except NotReachedError as error:
-        raise CannotMeasureError(f"{name} is not ready: {error}") from error
 
 
 def _unpack(revision: str, folder: Path) -> Path:

@@ -101,8 +101,6 @@ def _add_extenders(parser: argparse.ArgumentParser) -> None:
         "that passes is chosen at random (default: filter,prioritize,bind)"
     )
     add("--verbs", type=_verbs, default=dict(VERBS), metavar="VERB[=NAME],...", help=about)
-    about = "of the extenders of --against, what answers 2xx once they can be asked (default: a program listens, a URL is up)"
-    add("--ready", default="", metavar="PATH|URL", help=about)
     about = "our own extender as of this commit gets as many pods, and the bounds over it are judged; not with --tls"
     add("--baseline", type=_commit, default="", metavar="COMMIT", help=about)
     add("--api-port", type=port, default=0, metavar="PORT", help="of the simulated API server (default: a free one)")
@@ -215,7 +213,7 @@ def _order(flags: argparse.Namespace) -> Order:
     )
     return Order(
         plan,
-        foreign=Foreign(tuple(flags.against), flags.path, flags.verbs, flags.ready),
+        foreign=Foreign(tuple(flags.against), flags.path, flags.verbs),
         api_port=flags.api_port,
         web_port=flags.web_port,
         audit_seconds=soak.AUDIT_SECONDS if flags.shape == SOAK else 0,

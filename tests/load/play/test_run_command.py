@@ -123,8 +123,8 @@ def test_a_planted_slowdown_breaks_the_bounds(tmp_path: Path) -> None:
 def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
     """One refuses all binds, the user's own reports binds that it does not make, one binds to another node; ours is right.
 
-    All are asked as HAMi is: verbs at the root, no prioritize, a path of its own for readiness. A bound can be for one
-    alone. The run names over-booked nodes; files of the user stay.
+    All are asked as HAMi is: verbs at the root, and no prioritize. A bound can be for
+    one alone. The run names over-booked nodes; files of the user stay.
     """
     no_card = AGREES.replace('"annotations": {"ALIYUN_COM_GPU_MEM_IDX": "0"}', '"annotations": {}')
     scripts = {
@@ -133,8 +133,7 @@ def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
         "elsewhere": no_card.replace('"name": asked["Node"]', '"name": "t4-00000"'),
     }
     for name, text in scripts.items():
-        asserts = "def do_GET(self):\n        assert self.path == '/healthz'"
-        (tmp_path / f"{name}.py").write_text(text.replace("def do_GET(self):", asserts))
+        (tmp_path / f"{name}.py").write_text(text)
     bounds, out, api, port = tmp_path / "bounds.yaml", tmp_path / "out", free_port(), free_port()
     out.mkdir()
     (out / "own.tsv").write_text("mine")
@@ -145,7 +144,7 @@ def test_each_extender_that_breaks_a_promise_is_named(tmp_path: Path) -> None:
     others = [
         word for name in ("refuses", "elsewhere") for word in ("--against", f"{sys.executable} {tmp_path}/{name}.py")
     ]
-    asked = ["--against", url, "--api-port", api, "--path", "/", "--verbs", "filter,bind", "--ready", "/healthz"]
+    asked = ["--against", url, "--api-port", api, "--path", "/", "--verbs", "filter,bind"]
     own = {**os.environ, "PORT": str(port)}
     with subprocess.Popen([sys.executable, str(tmp_path / "reports.py")], env=own) as users:
         try:
