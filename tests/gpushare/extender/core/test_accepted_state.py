@@ -25,7 +25,7 @@ from gpushare.model.node import Booking
 
 UNITS = 3
 CARDS = st.integers(0, 3)
-MANY = Allocation(((0, 1), (2, 2)), by_container={0: ((0, 1), (2, 2))})
+MANY = Allocation(((1, 1), (2, 2)), by_container={0: ((1, 1), (2, 2))})
 NAMED = st.one_of(
     st.none(), st.just(MANY), st.builds(lambda card, mark: on(card, mark), CARDS, st.one_of(st.none(), CARDS))
 )
@@ -154,6 +154,7 @@ def test_the_first_valid_allocation_counts() -> None:
         ([on(0, 1), on(0, 1), on(1, 0)], 1, 99, [0, 1], [1]),
         # No step of a repair.
         *(([on(0), state], started, 99, [0], [0]) for state in (None, on(1), MANY) for started in (0, 99)),
+        ([MANY], 99, 0, [0], [0]),
         # After a gap, or in the first started state, the card may be a repair's; a second one is not.
         ([on(1)], 99, 0, [0, 1], [1]),
         ([on(1)], 0, 99, [0, 1], [1]),
@@ -225,7 +226,7 @@ def test_the_end_of_a_repair_ends_the_dispute_over_its_card() -> None:
         (
             after(MANY),
             MANY,
-            "they name 1 units of card 0 and 2 units of card 2, and the pod was bound to another place; "
+            "they name 1 units of card 1 and 2 units of card 2, and the pod was bound to another place; "
             "it stays booked on card 0",
         ),
         (
