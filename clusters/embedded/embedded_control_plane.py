@@ -14,6 +14,7 @@ from clusters.api import kubeconfig_file
 from clusters.api.api_client import ApiClient
 from clusters.api.certificates import Authority, KeyPair
 from clusters.api.program_pod import service_account_token
+from clusters.api.resources import Resource
 from clusters.clock import Clock
 from clusters.embedded.apiserver import api_snapshot
 from clusters.embedded.apiserver.api_snapshot import SnapshotError
@@ -116,6 +117,19 @@ class EmbeddedControlPlane:
             yield
         finally:
             disturbances.chance = before
+
+    @contextlib.contextmanager
+    def losing_events(self) -> Iterator[None]:
+        """No watch ever shows a change that is made inside."""
+        self._server.store.loses_events = True
+        try:
+            yield
+        finally:
+            self._server.store.loses_events = False
+
+    def overwrite(self, resource: Resource, item: Mapping[str, Any]) -> None:
+        """Write an object past all checks, as a server of another release may have it."""
+        self._server.overwrite(resource, dict(item))
 
     def kubelet_kubeconfig(self, node: str) -> Path:
         """See the protocol."""

@@ -31,6 +31,9 @@ _PLAIN, _GAP, _SPLIT = 0.2, 0.2, 0.2
 _ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE, _EDITED = 0.12, 0.1, 0.2, 0.3, 0.15, 0.3, 0.1
 # The chance that the first pod of a burst uses a card and asks for none.
 _STRAY: Final = 0.3
+# The chance that a pod of a burst uses more than it booked, and by how many MiB each of its containers does: less than its
+# neighbours leave of theirs.
+_GREEDY, _BEYOND = 0.4, 8
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
@@ -47,6 +50,7 @@ _FORGED_BOOKING: Final[dict[str, str]] = {
     spec.POD_ASSIGNED: "true",
     spec.POD_ASSUME_TIME: "1",
     spec.POD_ALLOCATION: '{"c0": {"0": 1}}',
+    spec.POD_REPAIR: "1",
 }
 POD_LABEL: Final = "burst-pod"
 
@@ -59,7 +63,8 @@ class PodPlan:
     have a pod of that name, and so may an earlier pod. ``ends`` is the phase in which it ends. One that ``is_lost`` has the
     phase Unknown after the burst. One that ``is_marked`` has metadata of another program, and one that ``is_forged`` a booking that
     its author wrote. ``split`` are the units that it wishes for on each of several cards. ``is_edited``: an administrator changes
-    its card after the burst. One that ``is_stray`` asks for no card, and its author names one for it.
+    its card after the burst. One that ``is_stray`` asks for no card, and its author names one for it; one that
+    ``is_greedy`` holds more than it asks for.
     """
 
     name: str
@@ -75,6 +80,7 @@ class PodPlan:
     is_urgent: bool = False
     is_edited: bool = False
     is_stray: bool = False
+    is_greedy: bool = False
     mib_per_unit: int = spec.MIB_PER_UNIT
 
     def manifest(self, suffix: str = "") -> dict[str, Any]:
@@ -109,7 +115,8 @@ class PodPlan:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
     def _container(self, name: str, units: int, **plays: object) -> dict[str, Any]:
-        plays = {"HOLDS_MIB": int(units * self.mib_per_unit * _HELD), **plays}
+        held = units * self.mib_per_unit
+        plays = {"HOLDS_MIB": held + _BEYOND if self.is_greedy else int(held * _HELD), **plays}
         return gpu_container(name, str(units), plays) if units else plain_container(name, plays)
 
 
@@ -185,6 +192,7 @@ _OF_PODS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ends": {"ends": ""},
     "inits": {"inits": ()},
     "strays": {"is_stray": False},
+    "greedy": {"is_greedy": False},
 }
 PARTS: Final = (*_OF_STEPS, *_OF_PODS)
 
@@ -226,6 +234,10 @@ def make_burst(
             pods[-1] = replace(pods[-1], containers=containers, inits=(), split=_SPLIT_UNITS)
         if rng.random() < _STRAY:
             pods[0] = replace(pods[0], containers=(0,), inits=(), split=(), is_stray=True)
+        # On a card that it fills alone it would be out of memory.
+        small = [pod for pod in pods if 0 < sum(pod.containers) < sizes[0] and not pod.split]
+        if small and scale == 1 and rng.random() < _GREEDY:
+            pods[pods.index(small[0])] = replace(small[0], inits=(), is_greedy=True)
     steps: list[Step] = []
     there: list[PodPlan] = []
     while pods:

@@ -69,7 +69,8 @@ class Venue:
             is_real=self.is_real,
             mib_per_unit=player.world.mib_per_unit,
         )
-        return burst if "wishes" in player.claims else burst.without("splits")
+        burst = burst if "wishes" in player.claims else burst.without("splits")
+        return burst.without("greedy") if player.world.has_limits else burst
 
 
 # Waits of minutes in a cluster (the scheduler's back-off, a container's next attempt) must not make a burst long.

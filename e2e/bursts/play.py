@@ -43,7 +43,7 @@ from e2e.checkers.extender_answers import book_beyond_cards, book_differs
 from e2e.checkers.extender_messages import LAG_SECONDS
 from e2e.checkers.history import Asked, Entry, Listed, name_of
 from e2e.checkers.judgement import Finding, judge
-from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slotted, unreadable
+from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slotted, shares_or_none, unreadable
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.published_series import Rest, resting
 from e2e.checkers.right_card import SUM, right_card
@@ -106,6 +106,7 @@ class Player:
         self._restarted: set[str] = set()
         self._troubled = {node.name for node in world.nodes if node.former}
         self._had: Counter[str] = Counter()
+        self._has_overuse = False
         self._known: Sizes = {}
 
     async def play(self, burst: Burst) -> Result:
@@ -119,6 +120,7 @@ class Player:
             worlds_with_unhealthy_cards=int(any(fault.reason for fault in self._faults.values())),
             worlds_with_a_disturbed_API_server=int(self.world.is_disturbed),
         )
+        self._has_overuse |= any(pod.is_greedy for pod in burst.made.values())
         result = Result(burst.seed, pods=sum(len(step.create) for step in burst.steps))
         result.findings = await self._wrong_nodes()
         result.findings = result.findings or await self._steps(burst) + await self._settle(
@@ -263,28 +265,36 @@ class Player:
                 self._had["pods_of_phase_Unknown"] += 1
 
     async def _edit(self, burst: Burst) -> list[str]:
-        """An administrator writes another card on some pods that run: the plugin writes the true one again.
+        """An administrator writes another card on some pods that run, as theirs, as that of a repair, or both.
 
-        A pod that was moved is left out: extenders book it on both cards, if it names that of its Binding again.
+        The plugin writes the true one again. A pod that was moved is left out: extenders book it on both cards, if it names that of
+        its Binding again.
         """
         moved = {uid for node in self.nodes for uid in self._moved_on(node)}
         edited = {name for name, pod in burst.staying.items() if pod.is_edited}
-        cards = {}
+        cards, rng = {}, random.Random(burst.seed)
         for pod in await self._pods():
             index = (pod["metadata"].get("annotations") or {}).get(spec.POD_INDEX, "")
             others = self._known.get(pod["spec"].get("nodeName", ""), {}).keys() - {int(index or -1)}
             is_edited = pod["metadata"]["labels"][POD_LABEL] in edited and pod["metadata"]["uid"] not in moved
             if is_edited and is_running(pod) and index and others:
                 cards[pod["metadata"]["uid"]] = index
-                await self._patch(pod, {"metadata": {"annotations": {spec.POD_INDEX: str(min(others))}}})
+                other = str(min(others))
+                ways = (
+                    {spec.POD_INDEX: other},
+                    {spec.POD_REPAIR: other},
+                    {spec.POD_INDEX: other, spec.POD_REPAIR: index},
+                )
+                await self._patch(pod, {"metadata": {"annotations": rng.choice(ways)}})
                 self._had["pods_with_a_card_by_an_administrator"] += 1
 
         async def wrong() -> list[str]:
             return [
-                f"{name_of(pod)}: names card {pod['metadata']['annotations'].get(spec.POD_INDEX)}, not {card}"
+                f"{name_of(pod)}: names card {shown}, not {card}"
                 for pod in await self._pods()
                 if (card := cards.get(pod["metadata"]["uid"]))
-                and pod["metadata"]["annotations"].get(spec.POD_INDEX) != card
+                and (shown := [pod["metadata"]["annotations"].get(one) for one in (spec.POD_INDEX, spec.POD_REPAIR)])
+                not in ([card, None], [card, ""])
             ]
 
         return await self._until_right(wrong, "cards are as before")
@@ -336,11 +346,26 @@ class Player:
         return found or await self._settle(burst, frozenset(burst.staying))
 
     async def _hide_use(self) -> list[str]:
-        """In some worlds NVML does not know a card's processes for a while: their pods' use has no sample, and no card changes."""
-        held = sorted(one for one in booked_in_api(await self._pods()) if not self._faults.get(one, Fault()).is_lost)
-        if not (self.world.hides_use and held and self._published is not None):
+        """In some worlds NVML does not know a card's processes for a while: their use has no sample, and nothing else changes.
+
+        So it is in each burst with a pod that uses more than it booked, once that is shown.
+        """
+        if self._published is None:
             return []
-        node, card = held[0]
+        rest = await self._rest()
+        greedy = {one[:2] for one in rest.overuse}
+        held = sorted(
+            ((pod["metadata"]["uid"], card) not in greedy, pod["spec"]["nodeName"], card)
+            for pod in rest.holding
+            for card in shares_or_none(pod) or ()
+            if not self._faults.get((pod["spec"]["nodeName"], card), Fault()).is_lost
+        )
+        if not held or (held[0][0] and not self.world.hides_use):
+            return []
+        is_modest, node, card = held[0]
+        if not is_modest and (found := await self._wrong_use(node)):
+            return found
+        self._had["pods_that_overuse_a_silent_card"] += not is_modest
         self._had["cards_without_known_processes"] += 1
         for function, *count in (("ComputeRunningProcesses",), ("MemoryInfo", "--count", "1")):
             fault = ("fail", f"nvmlDeviceGet{function}*", "--card", str(card), "--with", "UNKNOWN", *count)
@@ -357,9 +382,8 @@ class Player:
     async def _rest(self, hidden: Collection[tuple[str, int]] = ()) -> Rest:
         """The state of the API and of the cards, which is at rest."""
         faults = {place: fault.is_lost for place, fault in self._faults.items() if fault.reason}
-        return resting(
-            *await self._listed(), faults, await self.sizes(), self._cluster.cards, self._troubled, hidden=hidden
-        )
+        seen, has_overuse = (*await self._listed(), faults, await self.sizes()), self._has_overuse
+        return resting(*seen, self._cluster.cards, self._troubled, hidden, has_overuse=has_overuse)
 
     async def _create_again(self, node: str) -> None:
         """Delete the Node; with its next start the kubelet creates it again."""

@@ -7,7 +7,7 @@ import os
 import random
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import msgspec
 
 from clusters.api import exchanges
 from clusters.api.exchanges import Event, Exchange, StoodStill
-from clusters.api.resources import EVENTS
+from clusters.api.resources import EVENTS, NODES
 from clusters.api.waiting import NotReachedError, eventually
 from clusters.kubelet import plugin_calls
 from clusters.kubelet.plugin_calls import PluginCall
@@ -38,7 +38,10 @@ from e2e.metrics import Series, port_in, series_in
 from e2e.observer import Observer
 
 _METRICS: Final = {"metrics-address": "127.0.0.1:0"}
-_USAGE: Final = {"usage": "", "usage-interval": "1s", "survey-interval": "1s", "proc-root": "{proc_root}"}
+_USAGE: Final = {
+    **{"usage": "", "usage-interval": "1s", "survey-interval": "1s", "proc-root": "{proc_root}"},
+    **{"overuse-tolerance": "0", "overuse-after": "1s"},
+}
 _SETTLE_SECONDS: Final = 20.0
 # The verbs that grant or refuse.
 _JUDGED: Final = ("bind", "filter")
@@ -90,7 +93,7 @@ class Published:
     async def findings(self, rest: Rest, rng: random.Random) -> list[str]:
         """Those of all programs, and of one command."""
         looks = [partial(self._wrong_series, program, rest) for program in self._programs]
-        looks.append(partial(self._wrong_events, rest))
+        looks += [partial(self._wrong_events, rest), partial(self._wrong_overuse, rest)]
         found = [text for look in looks for text in await _left(look)]
         self._stood_still = False
         words, view = rng.choice([*self._commands(rest, rng)])
@@ -113,6 +116,21 @@ class Published:
         found += [f"an event of {uid} says that {card} is unhealthy, it is not" for uid, card in reported - rest.failed]
         again = [one for one in events if one["reason"].startswith("GPUShare") and one["count"] > _MOST_COUNTED]
         return found + [f"{one['message']} is counted {one['count']} times" for one in again]
+
+    async def _wrong_overuse(self, rest: Rest) -> list[str]:
+        """Each pod that uses more than it booked is reported, on its Node too, and no other; its overuse has not ended."""
+        told = defaultdict[str, set[str]](set)
+        for one in await self._cluster.api.list(EVENTS):
+            told[one["reason"]].add(one["involvedObject"]["uid"])
+        nodes = await self._cluster.api.list(NODES)
+        texts = [(one["metadata"].get("annotations") or {}).get(spec.NODE_OVERUSE, "[]") for one in nodes]
+        shown = {tuple(one) for text in texts for one in msgspec.json.decode(text)}
+        due = {one for one, is_silent in rest.overuse.items() if not is_silent}
+        found = [f"a node shows the overuse {one}" for one in shown - rest.overuse.keys()]
+        found += [f"no node shows the overuse {one}" for one in due - shown]
+        found += [f"no event reports the overuse {one}" for one in due if one[0] not in told[spec.EVENT_MEMORY_OVERUSE]]
+        ended = told[spec.EVENT_MEMORY_OVERUSE_ENDED]
+        return found + [f"an event says that the overuse {one} has ended" for one in rest.overuse if one[0] in ended]
 
     def _commands(self, rest: Rest, rng: random.Random) -> Iterator[tuple[list[str], View]]:
         """The words of each command that can be judged, and the part of its answer that is."""

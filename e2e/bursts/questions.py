@@ -17,7 +17,8 @@ from e2e.checkers.pod_requests import units_of
 # The shapes of pods that are asked about, and the sets of victims that are proposed.
 _SHAPES, _PROPOSALS = 24, 16
 # Texts of wishes; some make no sense.
-_MODELS, _UUIDS = ("T4", "t4, A100", "A100-SXM4", "1080 ti", "H100", "-"), ("GPU-0", "gpu-1,GPU-2", "GPU-3", "0")
+_MODELS = ("T4", "t4, A100", " T4 ,H100", "A100-SXM4", "1080 ti", "H100", "-")
+_UUIDS = ("GPU-0", "gpu-1,GPU-2", " GPU-2 , gpu-3", "GPU-3", "0")
 _WISHES = {
     "policy": ("binpack", "spread", "spread", "fragmentation", "fast"),
     "card-model": _MODELS,
@@ -25,7 +26,7 @@ _WISHES = {
     "card-uuid": _UUIDS,
     "card-uuid-not": _UUIDS,
     "same-card": ("one", "two", "no/name"),
-    "split": ("whole", "2,1", "0,3"),
+    "split": ("whole", " whole ", "2,1", "0,3"),
     "card-modle": ("T4",),
 }
 # The names of wishes, the usual ones more often.
@@ -54,7 +55,7 @@ def asked(
 def wishes(rng: random.Random, units: int) -> dict[str, str]:
     """One or two wishes of a pod that asks for these units."""
     part = rng.randint(1, max(units // 2, 1))
-    texts = {**_WISHES, "split": (*_WISHES["split"], *(f"{part},{units - part}", f"{units - part},{part}") * 3)}
+    texts = {**_WISHES, "split": (*_WISHES["split"], *(f"{part} , {units - part}", f"{units - part},{part}") * 3)}
     names = rng.choices(_NAMES, k=rng.choice((1, 1, 2)))
     return {f"gpushare.aliyun.com/{name}": rng.choice(texts[name]) for name in names}
 

@@ -21,6 +21,7 @@ _OURS: Final = ("aliyun.com/", "ALIYUN_COM_GPU_MEM", spec.POD_ALLOCATION, spec.N
 # The index and the size of a pod's card, and the units of the pod.
 _BOOKED: Final = (spec.POD_INDEX, spec.POD_DEVICE_UNITS, spec.POD_UNITS, spec.POD_ALLOCATION)
 _RESERVATIONS: Final = "aliyun.com/gpushare-reservations"
+_NOWHERE: Final[Object] = {"spec": {}, "status": {}}
 _Several = dict[str, dict[int, int]]
 _SERVER: Final = ("resourceVersion", "generation", "managedFields")
 
@@ -67,6 +68,9 @@ def sound_bookings(accounts: Mapping[str, str]) -> Rule:
         old, new = (_annotations(one) for one in (entry.old or {}, entry.new))
         if not holds_a_node(entry.new) or all(old.get(name) == new.get(name) for name in _BOOKED):
             return
+        if not holds_a_node(entry.old or _NOWHERE) and new.get(spec.POD_REPAIR):
+            text = f"the {accounts[entry.user]} bound it, and left its author's mark of a repair"
+            yield _finding(entry, text, "untrue booking")
         for wrong in _wrong(entry.new, new, _sizes(state, entry.new["spec"]["nodeName"])):
             yield _finding(entry, f"the {accounts[entry.user]} wrote {wrong}", "untrue booking")
 
@@ -83,7 +87,7 @@ def shared_cards(accounts: Mapping[str, str]) -> Rule:
     def other_card(state: State, entry: Entry) -> Iterator[Finding]:
         if not isinstance(entry, Written) or entry.kind != "pods":
             return
-        old, new = entry.old or {"metadata": {}, "spec": {}, "status": {}}, entry.new
+        old, new = entry.old or {"metadata": {}, **_NOWHERE}, entry.new
         if holds_a_node(old):
             if new is None or not holds_a_node(new) or shares_or_none(new) != shares_or_none(old):
                 changing.update(one["metadata"]["uid"] for one in members_of(old, state.pods.values()))

@@ -14,7 +14,7 @@ from e2e.checkers.judgement import Finding, Rule
 
 _OURS: Final = "GPUShare"
 _COMPONENTS: Final = {DEVICE_PLUGIN: "gpushare-device-plugin", EXTENDER: "gpushare-extender"}
-_NORMAL: Final = (spec.EVENT_CARD_RECOVERED, "GPUShareMemoryOveruseEnded")
+_NORMAL: Final = (spec.EVENT_CARD_RECOVERED, spec.EVENT_MEMORY_OVERUSE_ENDED)
 _NODE: Final = re.compile(r" of node (\S+)")
 
 

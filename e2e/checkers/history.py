@@ -160,9 +160,7 @@ class State:
         name = (entry.new or entry.old or {})["metadata"]["name"]
         if (node := name.removeprefix("unhealthy-gpu-")) != name:
             self.touched[node] = entry.at
-            words = ((entry.new or {}).get("data") or {}).get("gpus", "").split(",")
-            # A word that is no number bans no card.
-            self.banned[node] = frozenset(int(word) for word in map(str.strip, words) if word.isdecimal())
+            self.banned[node] = cards_in(((entry.new or {}).get("data") or {}).get("gpus", ""))
 
     def _write(self, known: dict[str, Object], key: str, entry: Written) -> None:
         if entry.old is not None:
@@ -216,6 +214,11 @@ def _cards_of(node: Object | None) -> tuple[Any, ...]:
         return ()
     status = node.get("status", {})
     return node["metadata"].get("annotations"), status.get("capacity"), status.get("allocatable")
+
+
+def cards_in(text: str) -> frozenset[int]:
+    """The cards in a list between commas; a word that is no number names none, and blanks count for nothing."""
+    return frozenset(int(word) for word in map(str.strip, text.split(",")) if word.isdecimal())
 
 
 def name_of(pod: Object) -> str:

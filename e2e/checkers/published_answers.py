@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -11,21 +11,26 @@ from e2e import spec
 from e2e.checkers.history import Object, name_of
 from e2e.checkers.overcommit import shares_or_none
 from e2e.checkers.pod_requests import units_of
-from e2e.checkers.published_series import MIB, Rest
+from e2e.checkers.published_series import MIB, Rest, RestingCard
 
 _NODE: Final = re.compile(rf"node (\S+): {spec.NODE_HEALTHY} is False")
+_OVERUSE: Final = re.compile(r"node (\S+): (\d+) pods? uses? more of a card than \w+ booked$")
 _UNHEALTHY: Final = re.compile(r"card (\d+) \([^)]*\) is unhealthy")
 _WAITS: Final = re.compile(r"waits? for a card.*?([a-z0-9-]+/[a-z0-9-]+)")
 _LIMITS: Final = re.compile(
     rf"node (\S+): (?:{spec.NODE_LIMITS} is (?:False|Unknown)|the memory limit is not the share of (.*))"
 )
 _LIMITED_POD: Final = re.compile(r"(\S+/\S+) on card \d+ \((?:loose|none)\)")
+# The words of ``explain`` for a card with too little room, the kinds of waiting about cards alone, and the nodes named of each.
+_FULL: Final = "too full"
+_CAUSES: Final = ("full", "fragmented", "too-small", "unhealthy")
+_EXAMPLES: Final = 3
 Pair = tuple[Any, Any]
 """The part of an answer that is judged, and the same as it should be."""
 
 
 def doctor(rest: Rest, answer: Any) -> Pair:
-    """Nodes with unhealthy cards are named with these, pods that wait may be, and nothing else is wrong.
+    """Nodes with unhealthy cards are named with these, those with pods that overuse, pods that wait may be, and nothing else.
 
     A pod on several cards may have a limit that is not the share of each, as one number is for all (``memory_limits``), and that
     of a lost card is not known.
@@ -38,14 +43,20 @@ def doctor(rest: Rest, answer: Any) -> Pair:
     others = [
         text
         for text in texts
-        if not (_NODE.match(text) or ((one := _WAITS.search(text)) and one[1] in waiting))
+        if not (_NODE.match(text) or _OVERUSE.match(text) or ((one := _WAITS.search(text)) and one[1] in waiting))
         and not ((one := _LIMITS.match(text)) and one[1] in unsure and _names_only(one[2], several))
     ]
     unhealthy = defaultdict[str, set[int]](set)
     for card in rest.cards:
         if not card.is_healthy:
             unhealthy[card.node].add(card.index)
-    return (given, others), (dict(unhealthy), [])
+    greedy = Counter(
+        pod["spec"]["nodeName"] for pod in rest.holding if pod["metadata"]["uid"] in {one[0] for one in rest.overuse}
+    )
+    counted = {one[1]: int(one[2]) for text in texts if (one := _OVERUSE.match(text))}
+    # A pod may not have been reported before its card was lost.
+    counted = counted if not any(rest.overuse.values()) else greedy
+    return (given, counted, others), (dict(unhealthy), greedy, [])
 
 
 def _names_only(text: str | None, pods: Collection[str]) -> bool:
@@ -55,10 +66,21 @@ def _names_only(text: str | None, pods: Collection[str]) -> bool:
 
 
 def top(rest: Rest, answer: Any) -> Pair:
-    """Each pod has its booking of each card, and each node its sums."""
-    pods = {(one["uid"], one["node"], one["card"]): one["booked"] for one in answer["pods"]}
+    """Each pod has its booking of each card and what it uses beyond it, and each node its sums."""
+    silent = {one[:2] for one, is_silent in rest.overuse.items() if is_silent}
+    pods = {
+        (one["uid"], one["node"], one["card"]): (
+            one["booked"],
+            (one["uid"], one["card"]) not in silent and one["overuse"],
+        )
+        for one in answer["pods"]
+    }
+    over = {(uid, card): (used - booked) * MIB for uid, card, booked, used in rest.overuse}
     booked = {
-        (pod["metadata"]["uid"], pod["spec"]["nodeName"], card): units * rest.mib_per_unit * MIB
+        (uid := pod["metadata"]["uid"], pod["spec"]["nodeName"], card): (
+            units * rest.mib_per_unit * MIB,
+            (uid, card) not in silent and over.get((uid, card)),
+        )
         for pod in rest.holding
         for card, units in (shares_or_none(pod) or {}).items()
     }
@@ -76,28 +98,66 @@ def top(rest: Rest, answer: Any) -> Pair:
 
 
 def explain_waiting(rest: Rest, pod: Object, answer: Any) -> Pair:
-    """A pod that waits: which nodes and cards have room, and which pods would have to end."""
+    """A pod that waits: which nodes and cards have room, why the others have none, and which pods would have to end."""
     units = units_of(pod)
     cards = {(node["name"], one["id"]): one for node in answer["nodes"] for one in node["cards"]}
-    given = {place: (one["total"], one["free"], _makes_room(one)) for place, one in cards.items()}
-    right = {
-        (one.node, one.index): (one.units, one.free, one.is_healthy and one.free < units <= one.units)
-        for one in rest.cards
-    }
+    given = {place: (one["total"], one["free"], one["reason"], _makes_room(one)) for place, one in cards.items()}
+    right = {}
+    for one in rest.cards:
+        reason = _reason(one, one.free, units)
+        right[one.node, one.index] = one.units, one.free, reason, reason == _FULL
     fits = sorted({card.node for card in rest.cards if card.free >= units})
-    return (answer["state"], answer["request"]["units"], sorted(answer["fits"]), given), ("waiting", units, fits, right)
+    causes = {
+        one["kind"]: (one["nodes"], one["examples"])
+        for one in answer["causes"]
+        if one["kind"] in _CAUSES and "nodes" in one
+    }
+    return (
+        (answer["state"], answer["request"]["units"], sorted(answer["fits"]), given, causes),
+        ("waiting", units, fits, right, _causes(rest, units, fits)),
+    )
+
+
+def _reason(card: RestingCard, free: int, units: int) -> str:
+    """Why a card with these units free does not hold a pod; "" if it does."""
+    if not card.is_healthy:
+        return "unhealthy"
+    return "" if free >= units else _FULL if card.units >= units else "too small"
+
+
+def _causes(rest: Rest, units: int, fits: Collection[str]) -> dict[str, tuple[int, list[str]]]:
+    """Each kind of waiting that is about cards, with its nodes."""
+    found = defaultdict[str, set[str]](set)
+    for node in {card.node for card in rest.cards} - {*fits}:
+        cards = [card for card in rest.cards if card.node == node]
+        is_large = any(card.is_healthy and card.units >= units for card in cards)
+        is_split = sum(card.free for card in cards) >= units
+        found["too-small" if not is_large else "fragmented" if is_split else "full"].add(node)
+        if any(not card.is_healthy and card.units - card.booked >= units for card in cards):
+            found["unhealthy"].add(node)
+    return {kind: (len(nodes), sorted(nodes)[:_EXAMPLES]) for kind, nodes in found.items()}
 
 
 def explain_bound(rest: Rest, pod: Object, answer: Any) -> Pair:
-    """A pod with a card: its node, and what it has of each card there."""
+    """A pod with a card: its node and binder, what it has of each card there, and which one would be chosen without it."""
     node, shares = pod["spec"]["nodeName"], shares_or_none(pod) or {}
     cards = [(card, shares.get(card.index, 0)) for card in rest.cards if card.node == node]
-    right = {one.index: (held, one.is_healthy and one.free + held, one.booked - held) for one, held in cards}
+    right = {}
+    for one, held in cards:
+        free = one.is_healthy and one.free + held
+        right[one.index] = held, free, _reason(one, free, units_of(pod)), one.booked - held
     given = {
-        one["id"]: (one["held"], one["freeWithoutIt"], sum(other["units"] for other in one["sharedWith"]))
+        one["id"]: (
+            one["held"], one["freeWithoutIt"], one["reason"], sum(other["units"] for other in one["sharedWith"]),
+        )
         for one in answer["cards"]
-    }
-    return (answer["state"], answer["node"], given), ("bound", node, right)
+    }  # fmt: skip
+    fitting = [(free, index) for index, (_, free, reason, _) in right.items() if not reason]
+    chosen = [index for _, index in sorted(fitting)[:1]]
+    return (
+        (answer["state"], answer["node"], answer["boundBy"], given, answer["policyWouldChoose"]),
+        ("bound", node, "gpushare", right, chosen),
+    )
 
 
 def simulate(rest: Rest, amounts: list[int], answer: Any) -> Pair:

@@ -25,7 +25,6 @@ _QUIET: Final = (
     f"{_EXTENDER}unreadable_objects_total",
     "gpushare_held_containers",
     "gpushare_held_pod",
-    "gpushare_overuse_episodes_total",
     "gpushare_pod_overuse_bytes",
     "gpushare_pod_unbooked_card",
     "gpushare_unreadable_objects_total",
@@ -70,6 +69,8 @@ class Rest:
     slots: int
     troubled: Collection[str]
     """Nodes that were created again, or had cards that failed and recovered."""
+    has_overuse: bool = False
+    """Has a pod of the cluster ever used more than it booked?"""
 
     def is_steady(self, one: Object) -> bool:
         """Is it a node, or a pod on one, that had no trouble?"""
@@ -90,6 +91,17 @@ class Rest:
             if self.is_steady(one)
             and not card.is_healthy
             and (one["metadata"]["name"] == card.node or card.index in _cards_on(one, card.node))
+        }
+
+    @property
+    def overuse(self) -> dict[tuple[str, int, int, int], bool]:
+        """Uid, card, MiB booked and used of each pod that uses more than it booked, and whether its card is silent."""
+        silent = {(card.node, card.index) for card in self.cards if card.is_silent}
+        return {
+            (pod["metadata"]["uid"], index, booked, mib): (pod["spec"]["nodeName"], index) in silent
+            for pod in self.holding
+            for index, mib in held_on(pod).items()
+            if mib > (booked := (shares_or_none(pod) or {}).get(index, 0) * self.mib_per_unit)
         }
 
     @property
@@ -115,6 +127,8 @@ def resting(
     hardware: Callable[[str], Sequence[Mapping[str, Any]]],
     troubled: Collection[str],
     hidden: Collection[tuple[str, int]] = (),
+    *,
+    has_overuse: bool = False,
 ) -> Rest:
     """``unhealthy``: cards by (node, index), and whether each is lost; ``hidden`` are those of which NVML knows no process.
 
@@ -130,9 +144,8 @@ def resting(
     ]  # fmt: skip
     known = next(filter(None, map(described, nodes)))
     has_slots = known.mode == SLOTS
-    return Rest(
-        pods, nodes, cards, 1 if has_slots else spec.MIB_PER_UNIT, known.cards[0].slots if has_slots else 0, troubled
-    )
+    unit, slots = (1, known.cards[0].slots) if has_slots else (spec.MIB_PER_UNIT, 0)
+    return Rest(pods, nodes, cards, unit, slots, troubled, has_overuse)
 
 
 Expected = Iterator[tuple[str, dict[str, str], float | None]]
@@ -165,6 +178,8 @@ def of_plugin(rest: Rest, node: str) -> Expected:
     yield "gpushare_cards", {}, len(cards)
     mode = {"mode": "slots", "unit": "MiB"} if rest.slots else {"mode": "ids", "unit": "GiB"}
     yield "gpushare_unit_bytes", mode, unit
+    # A pod that was short-lived may have been reported, or not.
+    yield "gpushare_overuse_episodes_total", {}, None if rest.has_overuse else 0
     for card in cards.values():
         yield "gpushare_card_memory_bytes", card.labels, card.mib * MIB
         yield "gpushare_card_units", card.labels, card.units
@@ -174,20 +189,28 @@ def of_plugin(rest: Rest, node: str) -> Expected:
             yield "gpushare_card_unaccounted_bytes", card.labels, 0
             yield "gpushare_card_processes_without_figure", card.labels, 0
     for pod in (one for one in rest.pods if holds_a_node(one) and one["spec"]["nodeName"] == node):
-        metadata = pod["metadata"]
-        of_pod = {key: metadata[key] for key in ("namespace", "uid")} | {"pod": metadata["name"]}
-        for index, units in _cards_on(pod, node).items() if gpu_containers(pod) else ():
-            yield "gpushare_pod_booked_bytes", {**of_pod, "card": str(index)}, units * unit
-        for index, mib in held_on(pod).items():
-            if not gpu_containers(pod):
-                # A card that is silent now may have shown its process before.
-                yield (
-                    "gpushare_pod_unbooked_card",
-                    {**of_pod, "card": str(index)},
-                    None if cards[index].is_silent else 1,
-                )
-            if not cards[index].is_silent:
-                yield "gpushare_pod_used_bytes", {**of_pod, "card": str(index)}, mib * MIB
+        yield from _of_pod(rest, pod, cards)
+
+
+def _of_pod(rest: Rest, pod: Object, cards: Mapping[int, RestingCard]) -> Expected:
+    metadata, unit = pod["metadata"], rest.mib_per_unit * MIB
+    of_pod = {key: metadata[key] for key in ("namespace", "uid")} | {"pod": metadata["name"]}
+    shares = _cards_on(pod, pod["spec"]["nodeName"]) if gpu_containers(pod) else {}
+    for index, units in shares.items():
+        yield "gpushare_pod_booked_bytes", {**of_pod, "card": str(index)}, units * unit
+    for index, mib in held_on(pod).items():
+        on, is_silent, over = (
+            {**of_pod, "card": str(index)},
+            cards[index].is_silent,
+            mib * MIB - shares.get(index, 0) * unit,
+        )
+        if not gpu_containers(pod):
+            # A card that is silent now may have shown its process before.
+            yield "gpushare_pod_unbooked_card", on, None if is_silent else 1
+        elif over > 0 and not is_silent:
+            yield "gpushare_pod_overuse_bytes", on, over
+        if not is_silent:
+            yield "gpushare_pod_used_bytes", on, mib * MIB
 
 
 def wrong_series(program: str, series: Series, expected: Expected) -> Iterator[str]:

@@ -10,6 +10,7 @@ import itertools
 import json
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -25,7 +26,7 @@ from clusters.api.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from clusters.api.waiting import eventually, until
 from clusters.processes.ports import free_port
 from e2e import spec
-from e2e.builders import booking, gpu_pod, plain_container, random_containers
+from e2e.builders import booking, gpu_container, gpu_pod, plain_container, random_containers
 from e2e.bursts.world import units_of_model
 from e2e.checkers.overcommit import shares_or_none
 from e2e.checkers.plugin_answers import PLUGIN_RULES, XIDS_OF_APPLICATIONS, named_cards
@@ -45,9 +46,13 @@ _HISTORIES, _STEPS = 2, 13
 _DRIVERS: Final = ("450.80", "535.104", "580.65")
 # The unit of gpu-mem, in MiB, as it is written.
 _UNITS: Final = {1024: "GiB", 2500: "2500MiB"}
-# After these a driver that knows recovery actions asks for one; after others of its the card is soon healthy again.
+# After these a driver that knows recovery actions asks for one; after others the card is healthy again when it has cooled down.
 _ADVISED: Final = (48, 62, 74, 119)
-_CRITICAL: Final = (*_ADVISED, 94, 1001)
+_UNADVISED: Final = 94
+_CRITICAL: Final = (*_ADVISED, _UNADVISED, 1001)
+_COOL_DOWN_SECONDS: Final = 1.0
+# An operator's list with one card.
+_WORDS: Final = ("{}", " {} ", "99, {}", "{} ,,")
 # A plugin that has not seen the end of a pod that waits takes the next one of its size for it.
 _LAG_SECONDS: Final = 0.4
 # The reason of a card that is gone while pods name it.
@@ -74,8 +79,8 @@ class PluginHistory:
         """The annotations that each pod should have."""
         self._started: set[str] = set()
         self._left: set[str] = set()
-        self._warned: set[str] = set()
-        """Pods that ran on a card when it became unhealthy."""
+        self._warned: dict[str, set[str]] = {spec.EVENT_CARD_UNHEALTHY: set(), spec.EVENT_CARD_RECOVERED: set()}
+        """Pods that ran on a card when it became unhealthy, and when it recovered."""
         self._lists = 0
         """The most lists that may have come since the registration."""
         self._counts: Counter[tuple[str, ...]] = Counter()
@@ -98,6 +103,7 @@ class PluginHistory:
     async def step(self) -> None:
         """One change, and what follows from it."""
         steps = [self._book] * 3 + [self._admit] * 4 + [self._start] * 3 + [self._end] * 2 + [self._stray, self._decoy]
+        steps += [self._hold] if self._stage.claims("unadmitted") else []
         steps += [self._break] * 3 + [self._mend] * 2 + [self._restart] * 2 + [self._renew_kubelet, self._cut_off]
         chosen = self._rng.choice(steps)
         self._done.append(chosen.__name__)
@@ -205,14 +211,69 @@ class PluginHistory:
         return ids, told
 
     async def _start(self) -> None:
-        """The containers of pods that have their ids start, or start again."""
+        """The containers of pods that have their ids start, or start again; one on another card than its pod's never does."""
         for name, containers in self.state.given.items():
+            if self._is_held(name):
+                ids = next(iter(containers.values()))[0]
+                with pytest.raises(grpc.aio.AioRpcError, match="annotation names card"):
+                    await self._stage.kubelet.pre_start(MEMORY, ids)
+                continue
             for container in gpu_containers(self.state.pods[name]):
                 await self._stage.kubelet.pre_start(MEMORY, containers[container.name][0])
             self._notes[name] = {**self._notes[name], spec.POD_ASSIGNED: "true"}
             if name not in self._started:
                 self._started.add(name)
                 await self._set_status(name, "Running", *self.state.pods[name]["spec"]["containers"])
+
+    async def _hold(self) -> None:
+        """The kubelet turns two pods round that may not change cards: a container on the wrong one never starts.
+
+        The plugin reports that a new pod would, as the pod's own units are free then.
+        """
+        await self._admit()
+        await self._start()
+        free = {one: units for one, units in self.state.free().items() if units and one not in self.state.unhealthy}
+        if len(free) < 2:
+            return
+        cards = self._rng.sample([*free], 2)
+        names = [await self._create_fixed(min(free[one] for one in cards), card) for card in cards]
+        for meant, name in zip(names, reversed(names), strict=True):
+            (container,) = gpu_containers(self.state.pods[name])
+            try:
+                self.state.given[name] = {container.name: await self._given(meant, container, [])}
+            except AssertionError:
+                # A plugin that knows whose the first ids are has no room for the other one then.
+                await self._leave(name, is_gone=True)
+            self._record()
+        await self._start()
+        one, *others = filter(self._is_held, names)
+        for name in others:
+            await self._leave(name, is_gone=True)
+        self._counts["gpushare_held_containers",] = 1
+        await self.settle()
+        text = await eventually(lambda: self._told(one, spec.EVENT_UNADMITTED), bool, f"{one} is reported", seconds=30)
+        assert text.startswith("a card of its node has room for it now"), text
+        del self._counts["gpushare_held_containers",]
+        await self._leave(one, is_gone=True)
+
+    def _is_held(self, name: str) -> bool:
+        """Has a container of the pod ids of another card than its annotation names?"""
+        told = [told for _, told in self.state.given.get(name, {}).values()]
+        return any(one[spec.ENV_INDEX] != self._notes[name][spec.POD_INDEX] for one in told)
+
+    async def _create_fixed(self, units: int, card: int) -> str:
+        """A pod that another extender has put onto this card."""
+        pod, name = self._pod({"containers": [gpu_container("c0", units)], "initContainers": []})
+        notes = booking(units, card, len(self._notes), self.state.cards[card].units)
+        self._notes[name] = pod["metadata"]["annotations"] = {k: v for k, v in notes.items() if k != spec.POD_EXTENDER}
+        self.state.pods[name] = await self._stage.create(pod)
+        return name
+
+    async def _told(self, name: str, reason: str) -> str:
+        """The text of an event of the pod, "" if it has none."""
+        events = await self._stage.api.list(EVENTS, self._stage.namespace)
+        texts = [one["message"] for one in events if (one["involvedObject"]["name"], one["reason"]) == (name, reason)]
+        return str(next(iter(texts), ""))
 
     async def _end(self) -> None:
         """A pod that runs or waits ends, or is gone."""
@@ -223,7 +284,8 @@ class PluginHistory:
     async def _leave(self, name: str, *, is_gone: bool) -> None:
         self._left.add(name)
         self._started.discard(name)
-        self._warned.discard(name)
+        for names in self._warned.values():
+            names.discard(name)
         del self.state.pods[name]
         self.state.given.pop(name, None)
         self._forget_unnamed()
@@ -238,8 +300,10 @@ class PluginHistory:
         """Calls for no pod are refused, with a reason."""
         sizes = {one.units for one in self.state.waiting().values()}
         free = [one for one in self._registration.ids(healthy=True) if one not in self.state.held()]
-        odd = [free[:size] for size in range(1, len(free)) if size not in sizes]
-        for ids in ([], ["gs-no-1"], *odd[:1], [*free, "gs-no-1"]):
+        # A container that has its ids asks for no others.
+        served = [one.units for name in self.state.given for one in gpu_containers(self.state.pods[name])]
+        odd = [free[:size] for size in {1, *served} - sizes if size < len(free)]
+        for ids in ([], ["gs-no-1"], *odd, [*free, "gs-no-1"]):
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await self._stage.kubelet.allocate(MEMORY, ids)
             assert str(refused.value.details()).strip()
@@ -269,13 +333,16 @@ class PluginHistory:
                     ill.setdefault(index, f"Xid {xid}")
         if before != self.state.unhealthy.keys():
             self._lists += 1
-            self._warned |= {name for name in self._started if self._notes[name][spec.POD_INDEX] == str(index)}
+            self._warned[spec.EVENT_CARD_UNHEALTHY] |= self._running_on(index)
         await self.settle()
 
     async def _mend(self) -> None:
         """Each card that has a fault recovers by the driver's word or an operator's, if the plugin knows one."""
         if not {*self.state.ill.values()} - {_GONE}:
             await self._break()
+        # Until then none does.
+        await asyncio.sleep(_COOL_DOWN_SECONDS)
+        await self.settle()
         # A word makes a card that was lost healthy some seconds before its reports are read again.
         lost = self._lost()
         for index, reason in [one for one in self.state.ill.items() if one[1] != _GONE]:
@@ -283,14 +350,38 @@ class PluginHistory:
             needs_word = not self._is_advised and reason != "lost"
             if needs_word and uuid in lost:
                 continue
+            begun = time.monotonic()
             with State.open(self._stage.cards.state_file) as nvml:
                 nvml.repair(uuid)
+            if self._is_advised and uuid not in lost and self._rng.random() < 0.5:
+                await self._break_again(index, begun)
             if self._is_ours and uuid not in lost and (needs_word or self._rng.random() < 0.5):
-                word = self._rng.choice((str(index), uuid))
+                word = self._rng.choice(_WORDS).format(self._rng.choice((index, uuid)))
                 await self._patch_node({"metadata": {"annotations": {spec.NODE_RECOVERED: word}}})
-            self._lists += index not in self.state.banned
+            if index not in self.state.banned:
+                self._lists += 1
+                self._warned[spec.EVENT_CARD_RECOVERED] |= self._running_on(index)
             del self.state.ill[index]
             await self.settle()
+
+    async def _break_again(self, index: int, begun: float) -> None:
+        """While the card cools down, since ``begun`` or later, it has one more fault: that begins again."""
+        await asyncio.sleep(_COOL_DOWN_SECONDS / 2)
+        stream, again = self._registration, time.monotonic()
+        lists = len(stream.lists)
+        with State.open(self._stage.cards.state_file) as nvml:
+            nvml.post_xid(uuid := self.state.cards[index].uuid, _UNADVISED)
+        self._counts["gpushare_xid_events_total", uuid, str(_UNADVISED)] += 1
+        is_in_time = time.monotonic() - begun < _COOL_DOWN_SECONDS
+        while is_in_time:
+            has_come = len(stream.lists) > lists
+            if time.monotonic() - again > _COOL_DOWN_SECONDS:
+                break
+            assert not has_come, f"card {index} recovered within the cool-down of its last Xid, after {self._done}"
+            await asyncio.sleep(_COOL_DOWN_SECONDS / 20)
+
+    def _running_on(self, index: int) -> set[str]:
+        return {name for name in self._started if self._notes[name][spec.POD_INDEX] == str(index)}
 
     def _lost(self) -> set[str]:
         return {card["uuid"] for card in self._stage.cards.cards() if card["lost"]}
@@ -371,7 +462,7 @@ class PluginHistory:
             await self._stage.api.delete(CONFIG_MAPS, metadata["name"], metadata["namespace"])
         self.state.banned = cards
         if cards:
-            data = {"gpus": ",".join(map(str, sorted(cards)))}
+            data = {"gpus": self._rng.choice((",", " , ", ",x,")).join(map(str, sorted(cards)))}
             await self._stage.api.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
     async def _launch(self, **options: str) -> None:
@@ -418,8 +509,9 @@ class PluginHistory:
             found += wrong_metrics(state, text, self._unit, self._counts)
             found += wrong_node(state, node, _UNITS[self._unit])
             events = await stage.api.list(EVENTS, stage.namespace)
-            told = {one["involvedObject"]["name"] for one in events if one["reason"] == spec.EVENT_CARD_UNHEALTHY}
-            found += [f"{name} has no event about its card" for name in self._warned - told]
+            told = {(one["involvedObject"]["name"], one["reason"]) for one in events}
+            due = {(name, reason) for reason, names in self._warned.items() for name in names}
+            found += [f"{name} has no event {reason}" for name, reason in due - told]
         pods = await stage.api.list(PODS, stage.namespace)
         return found + [wrong for pod in pods for wrong in self._wrong_pod(pod)]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -23,11 +24,12 @@ from e2e.builders import gpu_container, random_containers
 from e2e.bursts import questions
 from e2e.checkers.card_choice import cards_of
 from e2e.checkers.extender_messages import LAG_SECONDS, right_choices, right_victims, settled_book
-from e2e.checkers.history import Asked, State
-from e2e.checkers.overcommit import as_counted, booked_in_api
-from e2e.checkers.pod_requests import units_of
+from e2e.checkers.history import Asked, State, cards_in
+from e2e.checkers.overcommit import as_counted, booked_in_api, holds_a_node
+from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.checkers.settled_answers import kept_room, right_price, right_scores, wrong_bind
 from e2e.extender.extender_under_test import ExtenderUnderTest, Object
+from e2e.metrics import port_in, series_in
 from e2e.report.sources import commit_number
 
 pytestmark = [pytest.mark.stand_in_only("its nodes have no kubelet")]
@@ -38,6 +40,8 @@ _CHANGES, _BINDS, _ROUNDS = 35, 20, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
 # The chance that the answer to a Binding is lost, before it is carried out or after that.
 _LOST: Final = 0.4
+# The chances that a pod cannot be read at first, and that watches lose events in the end.
+_SPOILED, _DRIFTS = 0.15, 0.25
 # The units of a card, in GiB or in MiB.
 _SIZES: Final = {1: (7, 16, 24), 1000: (2000, 16000, 24576)}
 _MODELS: Final = ("Tesla T4", "T400 4GB", "NVIDIA A100-SXM4-80GB", "GeForce GTX 1080 Ti")
@@ -64,6 +68,8 @@ _NO_CARDS: Final = (
     '{"v":1,"mode":"ids","unit":"GiB","boot":"b","cards":[]}',
     "{" * 999,
 )
+# Forms of a list of cards.
+_LISTS: Final = (",", ",", ", ", " ,\t", ",x,", ",,")
 _NO_INDEX: Final = ("x", "-1", "", "1e3", "1.0", "null", "0x0", "9" * 5000, "99")
 # An amount is the spec's, whatever the author of the pod claims.
 _CLAIMED: Final = ("", "0", "-5", "1", "1.5", "2k", "many", "9" * 30)
@@ -141,7 +147,8 @@ class RandomState:
         )
 
     def _cards(self, sizes: Sequence[int]) -> list[dict[str, Any]]:
-        """The entries of our annotation; some cards are unhealthy."""
+        """The entries of our annotation; some cards are unhealthy, and so may the largest be."""
+        worn = max(sizes) if self._rng.random() < 0.3 else 0
         return [
             {
                 "index": index,
@@ -150,7 +157,7 @@ class RandomState:
                 "mib": units * spec.MIB_PER_UNIT,
                 "units": units,
                 "slots": 0,
-                "healthy": self._rng.random() < 0.8,
+                "healthy": units != worn and self._rng.random() < 0.8,
                 "reason": "case",
                 "numa": 0,
             }
@@ -182,12 +189,56 @@ class RandomState:
 
     async def lose_answers(self) -> None:
         """Simultaneous binds of which the API server loses answers."""
+        with self._plane.disturbed(_LOST):
+            await self._bind(self._rng.choice([*self.units]))
+        self._book = await self._stage.observer.inspect()
+
+    @property
+    def _plane(self) -> EmbeddedControlPlane:
         cluster = self._stage.cluster
         assert isinstance(cluster, LocalCluster)
         assert isinstance(cluster.control_plane, EmbeddedControlPlane)
-        with cluster.control_plane.disturbed(_LOST):
-            await self._bind(self._rng.choice([*self.units]))
-        self._book = await self._stage.observer.inspect()
+        return cluster.control_plane
+
+    async def drift(self) -> None:
+        """Pods come and go of which no watch gets an event: the next audit of an extender counts them, and their units."""
+        if "explain" not in self._stage.claims or self._rng.random() > _DRIFTS:
+            return
+        async with self._stage.extender({"audit-interval": "10s", "metrics-address": "127.0.0.1:0"}):
+            before = (await self._state()).pods
+            with self._plane.losing_events():
+                for name in self._rng.sample(self._pods, len(self._pods) // 3):
+                    await self._stage.observer.delete(name, 0)
+                for node in self.units:
+                    await self._create_bound(node)
+            after = (await self._state()).pods
+            (tick,) = await self._stage.create(self._stage.pod("tick", 1))
+            seen = await eventually(lambda: self._audited(tick), bool, "the book is audited", seconds=60)
+        due = Counter[tuple[str, str]]()
+        for kind, pods, others in ("phantom", before, after), ("missing", after, before):
+            for pod in (one for uid, one in pods.items() if uid not in others):
+                is_booked = holds_a_node(pod) and bool(gpu_containers(pod))
+                units, kind_of_pod = (units_of(pod), kind) if is_booked else (0, f"pending_{kind}")
+                if is_booked or not pod["spec"].get("nodeName"):
+                    due += {("units", kind_of_pod): units, ("objects", kind_of_pod): 1}
+        assert seen == due, f"the audit counts {seen}, should be {due}"
+        # The other extenders read everything again.
+        await self._plane.restart_api_server()
+        await asyncio.sleep(LAG_SECONDS)
+
+    async def _audited(self, tick: Object) -> Counter[tuple[str, str]]:
+        """The drift by the last audit, which waits for the watch to come to its list; empty before the first one."""
+        labels = {"metadata": {"labels": {"example.com/tick": f"{self._rng.random()}"}}}
+        await self._patch(tick["metadata"]["name"], labels)
+        port = port_in((self._stage.folder / "extender.log").read_text())
+        series = series_in((await self._stage.observer.get(f"http://127.0.0.1:{port}/metrics")).text)
+        found = {
+            (name.rpartition("_")[2], label): int(value)
+            for (name, pairs), value in series.items()
+            for _, label in pairs
+            if name.startswith("gpushare_book_drift_")
+        }
+        return +Counter(found)
 
     async def remove(self) -> None:
         """Remove what is not the namespace's."""
@@ -242,7 +293,7 @@ class RandomState:
         """The state by the API, with the pods as they count."""
         pods = as_counted(await self._stage.observer.pods(), self._stage.claims)
         nodes = {one["metadata"]["name"]: one for one in await self._api.list(NODES)}
-        banned = {name: frozenset(map(int, text.split(","))) for name, text in self._bans.items()}
+        banned = {name: cards_in(text) for name, text in self._bans.items()}
         return State(pods={pod["metadata"]["uid"]: pod for pod in pods}, nodes={**nodes}, banned=banned)
 
     def _scale(self, node: str) -> int:
@@ -293,9 +344,22 @@ class RandomState:
             own |= questions.wishes(rng, needed)
         pod["metadata"]["annotations"] = own if needed or rng.random() < 0.5 else {}
         pod["spec"]["nodeName"] = node
-        created = await self._create(pod)
+        created = await (self._create_spoiled if rng.random() < _SPOILED else self._create)(pod)
         if rng.random() < 0.4:
             await self._enter_phase(created)
+
+    async def _create_spoiled(self, pod: Object) -> Object:
+        """No program can read it at first, as one of another release; then it is mended, or goes and comes again."""
+        (made,) = await self._stage.create({**pod, "spec": {**pod["spec"], "nodeName": None}})
+        bound = {**made, "spec": {**made["spec"], "nodeName": pod["spec"]["nodeName"]}}
+        self._plane.overwrite(PODS, {**bound, "spec": {**bound["spec"], "schedulerName": 7}})
+        name = made["metadata"]["name"]
+        if self._rng.random() < 0.5:
+            await self._stage.observer.delete(name, 0)
+            return await self._create(pod)
+        self._plane.overwrite(PODS, bound)
+        self._pods.append(name)
+        return bound
 
     async def _bind(self, node: str) -> None:
         """Some simultaneous binds, which the extender may refuse; the pods, which may wish for one card together."""
@@ -305,6 +369,10 @@ class RandomState:
             for pod in pods:
                 pod["metadata"]["annotations"] = {spec.WISH_POLICY: policy, spec.WISH_SAME_CARD: group}
                 pod["spec"] |= {"containers": [gpu_container("c0", self._scale(node))], "initContainers": []}
+        for pod in pods:
+            # A mark of a repair by the pod's author.
+            marks = {spec.POD_REPAIR: str(self._rng.choice([*self.units[node]]))} if self._rng.random() < 0.2 else {}
+            pod["metadata"]["annotations"] = {**pod["metadata"].get("annotations", {}), **marks}
         created = [await self._create(pod) for pod in pods]
         self._binding = {pod["metadata"]["uid"] for pod in created}
         asking = [pod for pod in created if units_of(pod)]
@@ -343,7 +411,7 @@ class RandomState:
             await self._stage.api.delete(CONFIG_MAPS, name, namespace)
             return
         cards = self._rng.sample([*self.units[node]], self._rng.randint(1, len(self.units[node])))
-        self._bans[node] = ",".join(map(str, cards))
+        self._bans[node] = self._rng.choice(("", " ", "x,")) + self._rng.choice(_LISTS).join(map(str, cards))
         await self._create_of(CONFIG_MAPS, name, namespace=namespace, data={"gpus": self._bans[node]})
 
     def _pod(self, scale: int) -> Object:
@@ -381,5 +449,6 @@ async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number
                 await asyncio.sleep(LAG_SECONDS)
                 await state.ask(fresh)
             await state.bind()
+        await state.drift()
     finally:
         await state.remove()

@@ -12,14 +12,12 @@ from clusters.api.api_client import Object
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from e2e import spec
-from e2e.builders import gpu_pod
 from e2e.checkers.overcommit import is_over
 from e2e.checkers.pod_requests import card_of, units_of
 from e2e.observer import Observer
 from e2e.site.node_cards import Card, amount, described
 
 NODE: Final = "unhealthy"
-BESIDE: Final = "beside"
 
 
 class NodeUnderFaults:
@@ -34,13 +32,13 @@ class NodeUnderFaults:
         """``fake-nvml`` on the node."""
         return await self.cluster.fake_nvml(NODE, *arguments)
 
-    async def node(self, name: str = NODE) -> Object:
+    async def node(self) -> Object:
         """As the API has it."""
-        return await self.cluster.api.get(NODES, name)
+        return await self.cluster.api.get(NODES, NODE)
 
-    async def allocatable(self, name: str = NODE) -> int:
+    async def allocatable(self) -> int:
         """Units that pods may use."""
-        return amount(await self.node(name), spec.RESOURCE_MEMORY, "allocatable")
+        return amount(await self.node(), spec.RESOURCE_MEMORY, "allocatable")
 
     async def facts(self) -> list[Card]:
         """The plugin's verdict on each card."""
@@ -78,13 +76,6 @@ class NodeUnderFaults:
         what_is_due = f"cards {unhealthy} are unhealthy, {left} units left beside those that their pods have"
         await eventually(seen, lambda found: found == (set(unhealthy), left), what_is_due)
         self._measured(what, time.monotonic() - started)
-
-    async def pods_on_each_card(self, name: str = "on") -> dict[int, str]:
-        """A pod on every card, large enough that no other fits beside it: card → pod."""
-        units = await self.units()
-        names = [f"{name}-{index}" for index in units]
-        pods = await self.observer.run(*(gpu_pod(one, max(units.values()) - 1, node=NODE) for one in names))
-        return {card_of(pod): pod["metadata"]["name"] for pod in pods}
 
     async def heal(self) -> None:
         """Every fault is repaired, and an operator writes so. Each command is a process: a card that is healthy needs none."""

@@ -1,4 +1,4 @@
-"""Xids: those of applications change nothing, every other takes its card, and no other."""
+"""An Xid takes its card, and no other."""
 
 from __future__ import annotations
 
@@ -6,41 +6,10 @@ import pytest
 
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.checkers.plugin_answers import XIDS_OF_APPLICATIONS
 from e2e.checkers.pod_requests import card_of
-from e2e.faults.node_under_faults import BESIDE, NODE, NodeUnderFaults
+from e2e.faults.node_under_faults import NODE, NodeUnderFaults
 
 pytestmark = pytest.mark.needs("cards-annotation", "health")
-
-CRITICAL = (48, 79, 119)
-
-
-async def test_an_applications_xid_changes_nothing(faults: NodeUnderFaults) -> None:
-    """NVIDIA's list: the fault is the program's. A critical one on another card shows that all of them were read before."""
-    for xid in XIDS_OF_APPLICATIONS:
-        await faults.command("xid", "1", xid)
-    await faults.command("xid", "2", "48")
-    await faults.shows("Xids of applications ignored, Xid 48 beside them", 2)
-
-    assert await faults.unhealthy() == {2: "Xid 48"}
-
-
-@pytest.mark.promise("DP-021")
-@pytest.mark.parametrize("xid", CRITICAL)
-async def test_a_critical_xid_takes_one_card(faults: NodeUnderFaults, xid: int) -> None:
-    """Allocatable falls by that card's free units; only its pod gets an event, and runs on; the node beside is as it was."""
-    beside = await faults.allocatable(BESIDE)
-    pods = await faults.pods_on_each_card()
-    await faults.command("xid", "1", str(xid))
-    await faults.shows(f"Xid {xid}", 1)
-
-    assert str(xid) in await faults.observer.event_text(pods[1], spec.EVENT_CARD_UNHEALTHY)
-    assert await faults.unhealthy() == {1: f"Xid {xid}"}
-    assert await faults.allocatable(BESIDE) == beside
-    running = await faults.observer.running(*pods.values())
-    assert not any(one.get("restartCount") for pod in running for one in pod["status"]["containerStatuses"])
-    for index in (0, 2, 3):
-        assert await faults.observer.events(pods[index], spec.EVENT_CARD_UNHEALTHY) == []
 
 
 @pytest.mark.promise("DP-021")

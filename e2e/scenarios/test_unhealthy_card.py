@@ -6,7 +6,6 @@ from typing import Final
 
 import pytest
 
-from clusters.api.api_client import Object
 from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.targets import Target
@@ -81,33 +80,3 @@ async def test_an_unhealthy_card_takes_its_units_and_no_others(observer: Observe
     finally:
         await heal(observer, card)
     assert await allocatable() == whole
-
-
-@pytest.mark.needs("node-condition")
-async def test_condition_of_a_node_follows_its_cards(observer: Observer) -> None:
-    """True, False with the reason while a card is unhealthy, True again; a plugin that restarts keeps the time of the change."""
-    cluster, uuids = observer.cluster, observer.uuids(NODE)
-
-    async def condition() -> Object:
-        conditions = (await cluster.api.get(NODES, NODE))["status"]["conditions"]
-        return next((one for one in conditions if one["type"] == spec.NODE_HEALTHY), {})
-
-    async def becomes(status: str, reason: str) -> Object:
-        wanted = (status, reason)
-        return await eventually(
-            condition, lambda one: (one.get("status"), one.get("reason")) == wanted, f"{spec.NODE_HEALTHY} is {status}"
-        )
-
-    healthy = await becomes("True", "CardsHealthy")
-    assert all(f"{uuid}) is healthy" in healthy["message"] for uuid in uuids.values())
-    await cluster.fake_nvml(NODE, "xid", "1", "79")
-    try:
-        unhealthy = await becomes("False", "CardsUnhealthy")
-        assert unhealthy["message"].startswith(f"card 1 (Tesla T4, {uuids[1]}) is unhealthy: ")
-        await cluster.kill("device_plugin", NODE)
-        await cluster.launch("device_plugin", NODE)
-        again = await becomes("False", "CardsUnhealthy")
-        assert again["lastTransitionTime"] == unhealthy["lastTransitionTime"]
-    finally:
-        await heal(observer, 1)
-    assert (await becomes("True", "CardsHealthy"))["message"] == healthy["message"]

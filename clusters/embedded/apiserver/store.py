@@ -97,6 +97,8 @@ class Store:
         self.version = 1
         self.note: Callable[[Change], None] = lambda _: None
         """Called with each change."""
+        self.loses_events = False
+        """While it is set, no watch ever shows a change."""
         self._history = history
         self._collections = {resource: Collection() for resource in resources}
 
@@ -180,7 +182,8 @@ class Store:
 
     def _remember(self, collection: Collection, change: Change) -> None:
         changes = collection.changes
-        changes.append(change)
+        if not self.loses_events:
+            changes.append(change)
         if len(changes) > self._history:
             collection.floor = changes[-self._history - 1].version
         # Cutting a little at a time would copy the list with every write.
