@@ -43,7 +43,7 @@ from fake_nvml.state import State
 
 MEMORY: Final = spec.RESOURCE_MEMORY
 _HISTORIES, _STEPS = 2, 13
-_DRIVERS: Final = ("450.80", "535.104", "580.65")
+_DRIVERS: Final = ("450.80", "535.104", "580.65", "580.65")
 # The unit of gpu-mem, in MiB, as it is written.
 _UNITS: Final = {1024: "GiB", 2500: "2500MiB"}
 # After these a driver that knows recovery actions asks for one; after others the card is healthy again when it has cooled down.
@@ -353,7 +353,7 @@ class PluginHistory:
             begun = time.monotonic()
             with State.open(self._stage.cards.state_file) as nvml:
                 nvml.repair(uuid)
-            if self._is_advised and uuid not in lost and self._rng.random() < 0.5:
+            if self._is_advised and uuid not in lost and self._rng.random() < 0.8:
                 await self._break_again(index, begun)
             if self._is_ours and uuid not in lost and (needs_word or self._rng.random() < 0.5):
                 word = self._rng.choice(_WORDS).format(self._rng.choice((index, uuid)))
