@@ -242,7 +242,7 @@ class PluginHistory:
             try:
                 self.state.given[name] = {container.name: await self._given(meant, container, [])}
             except AssertionError:
-                # A plugin that knows whose the first ids are has no room for the other one then.
+                # A plugin that knows which pod has the first ids has no room for the other one then.
                 await self._leave(name, is_gone=True)
             self._record()
         await self._start()

@@ -12,10 +12,8 @@ import yaml
 from clusters.api.api_client import Object
 from clusters.api.resources import NODES, REPLICA_SETS
 from clusters.api.waiting import eventually
-from clusters.targets import Target
 from e2e import spec
 from e2e.builders import DEMO, controller, gpu_pod
-from e2e.explain.conftest import asking
 from e2e.scenarios.conftest import ObservedNamespace
 
 pytestmark = [
@@ -40,8 +38,8 @@ async def overusers_on_the_page(observed: ObservedNamespace, node: str) -> list[
     return [one for row in state["nodes"] if row[0] == node for one in row[5]]
 
 
-async def test_five_places_show_the_same_overuse(observed: ObservedNamespace, target: Target) -> None:
-    """Event, metric, dashboard, `kubectl gpushare top` and the page name the pod, the card and both amounts; all end with it.
+async def test_four_places_show_the_same_overuse(observed: ObservedNamespace) -> None:
+    """Event, metric, dashboard and the page name the pod, the card and both amounts; all end with it.
 
     A pod within its booking has no event, and a node that does not look at use shows bookings alone.
     """
@@ -57,15 +55,6 @@ async def test_five_places_show_the_same_overuse(observed: ObservedNamespace, ta
     labels = "namespace", "pod", "card"
     over = {(observer.namespace, "greedy", "0"): 229 * MIB}
     assert await observed.values("u1", "gpushare_pod_overuse_bytes", *labels) == over
-    await eventually(
-        lambda: observed.values("u1", "gpushare_pod_used_bytes", "pod"),
-        lambda seen: seen == {("greedy",): 1253 * MIB, ("modest",): 1253 * MIB},
-        "both players hold what the demo's does",
-    )
-    assert await observed.values("u1", "gpushare_pod_booked_bytes", "pod") == {
-        ("greedy",): 1024 * MIB,
-        ("modest",): 2048 * MIB,
-    }
     assert await observer.events("modest", spec.EVENT_MEMORY_OVERUSE) == []
     assert await observed.values("u2", "gpushare_pod_booked_bytes", "pod") == {("unseen",): 1024 * MIB}
     assert await observed.values("u2", "gpushare_pod_used_bytes", "pod") == {}
@@ -73,14 +62,6 @@ async def test_five_places_show_the_same_overuse(observed: ObservedNamespace, ta
     assert "gpushare_pod_overuse_bytes" in panels()
     on_page = [[0, observer.namespace, "greedy", 1024, 1253]]
     await eventually(lambda: overusers_on_the_page(observed, "u1"), lambda seen: seen == on_page, "the page has it")
-    ask = asking(target, await observer.cluster.kubeconfig_of(target.kubectl.account))
-    booked, used = 1024 * MIB, 1253 * MIB
-    found = {
-        one["name"]: (one["node"], one["card"], one["booked"], one["used"], one["overuse"])
-        for one in (await ask("top", "pods", "-n", observer.namespace))["pods"]
-    }
-    assert found["greedy"] == ("u1", 0, booked, used, used - booked)
-    assert found["modest"][4] is None
 
     await observer.delete("greedy", 0)
     await eventually(lambda: overusers_on_the_page(observed, "u1"), lambda seen: not seen, "it is gone from the page")
