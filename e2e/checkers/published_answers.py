@@ -139,7 +139,7 @@ def _causes(rest: Rest, units: int, fits: Collection[str]) -> dict[str, tuple[in
 
 
 def explain_bound(rest: Rest, pod: Object, answer: Any) -> Pair:
-    """A pod with a card: its node and binder, what it has of each card there, and which one would be chosen without it."""
+    """A pod with a card: its node, what it has of each card there, and which one would be chosen without it."""
     node, shares = pod["spec"]["nodeName"], shares_or_none(pod) or {}
     cards = [(card, shares.get(card.index, 0)) for card in rest.cards if card.node == node]
     right = {}
@@ -155,8 +155,8 @@ def explain_bound(rest: Rest, pod: Object, answer: Any) -> Pair:
     fitting = [(free, index) for index, (_, free, reason, _) in right.items() if not reason]
     chosen = [index for _, index in sorted(fitting)[:1]]
     return (
-        (answer["state"], answer["node"], answer["boundBy"], given, answer["policyWouldChoose"]),
-        ("bound", node, "gpushare", right, chosen),
+        (answer["state"], answer["node"], given, answer["policyWouldChoose"]),
+        ("bound", node, right, chosen),
     )
 
 

@@ -1,4 +1,4 @@
-"""Each kind of waiting that bursts do not have, brought about on a cluster, is named by ``explain``."""
+"""Each kind of waiting, brought about on a cluster, is named by ``explain``; so is the card of a pod that has one."""
 
 from __future__ import annotations
 
@@ -158,3 +158,17 @@ async def test_an_extender_that_is_away_is_named(bare: Cluster, ask: Ask) -> Non
             await bare.launch("extender")
 
     assert found == {"extender-away"}
+
+
+async def test_a_pod_that_has_a_card_is_explained(bare: Cluster, ask: Ask) -> None:
+    """The card, the binder and the neighbours."""
+    async with stage(bare, "bound", node_of("n", 14, 14), bound("f", 4, 1)) as observer:
+        await observer.create(waiting())
+        await eventually(
+            lambda: observer.pod("late"), lambda pod: bool(pod["spec"].get("nodeName")), "the pod is bound"
+        )
+        answer = await ask("explain", "late", "-n", observer.namespace)
+
+    assert (answer["state"], answer["node"], answer["boundBy"]) == ("bound", "n", "gpushare")
+    assert [card["held"] for card in answer["cards"]] == [0, 4]
+    assert [one["name"] for one in answer["cards"][1]["sharedWith"]] == ["f"]
