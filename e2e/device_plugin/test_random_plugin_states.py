@@ -353,7 +353,7 @@ class PluginHistory:
             begun = time.monotonic()
             with State.open(self._stage.cards.state_file) as nvml:
                 nvml.repair(uuid)
-            if self._is_advised and uuid not in lost and self._rng.random() < 0.8:
+            if self._is_ours and self._is_advised and uuid not in lost and self._rng.random() < 0.8:
                 await self._break_again(index, begun)
             if self._is_ours and uuid not in lost and (needs_word or self._rng.random() < 0.5):
                 word = self._rng.choice(_WORDS).format(self._rng.choice((index, uuid)))
