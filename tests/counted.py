@@ -89,11 +89,6 @@ def _collector_off() -> Iterator[None]:
             gc.enable()
 
 
-def work_of(call: Callable[[], object]) -> Work:
-    """Both, in two runs: what counts steps also allocates. ``call`` must do the same each time."""
-    return Work(steps_of(call), bytes_of(call))
-
-
 def returned_of(call: Callable[[], object], function: Callable[..., Any]) -> list[tuple[dict[str, Any], Any]]:
     """Arguments and answer of each call of ``function`` during ``call``."""
     found: list[tuple[dict[str, Any], Any]] = []

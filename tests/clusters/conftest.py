@@ -9,18 +9,22 @@ from pathlib import Path
 import pytest
 
 from clusters.api.api_client import ApiClient
+from clusters.api.connection import Connection
 from clusters.controlplane.binaries import Binaries, locate, minors
 from clusters.deploy.chart_tools import locate_tool
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.provider import ClusterError
-from tests.embedded_api import client_of
 
 
 @pytest.fixture
 async def api() -> AsyncIterator[ApiClient]:
     """A client of an embedded API server."""
-    async with client_of(EmbeddedApi(seed=1)) as client:
-        yield client
+    server = EmbeddedApi(seed=1)
+    try:
+        async with ApiClient(Connection(await server.start())) as client:
+            yield client
+    finally:
+        await server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fake_nvml.box import MAX_CARDS, Box
 from fake_nvml.card_models import catalogue, model
 from fake_nvml.core.box_cards import CardModel
-from fake_nvml.core.card_changes import made_serial, made_uuid
 from fake_nvml.core.drivers import branch, complete, cuda_version
 from fake_nvml.core.limits import LimitOptions
 from fake_nvml.fake_nvml_errors import CatalogueError
@@ -20,14 +19,6 @@ from fake_nvml.fake_nvml_errors import CatalogueError
 UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MODELS = sorted(catalogue().values(), key=lambda card: card.id)
 TESLA, GEFORCE, NVIDIA = 2, 5, 14
-
-
-def test_a_box_has_its_cards_in_order() -> None:
-    """Models, counts and NUMA nodes are as the file lists them; the default seed is always the same."""
-    assert [card.model.id for card in Box.load("mixed", seed="node").cards] == ["t4", "t4", "gtx1080ti"]
-    assert [card.numa for card in Box.load("a100x8", seed="node").cards] == [0, 0, 0, 0, 1, 1, 1, 1]
-    assert Box.load("mixed", seed=None) == Box.load("mixed", seed="node")
-    assert Box.load("none", seed="node").cards == ()
 
 
 @given(st.text(), st.text())
@@ -39,12 +30,6 @@ def test_uuids_follow_from_the_seed_and_from_nothing_else(one: str, other: str) 
     assert len(uuids) == 3
     assert all(UUID.fullmatch(uuid) for uuid in uuids)
     assert one == other or uuids.isdisjoint(card.uuid for card in others.cards)
-
-
-def test_a_node_has_the_same_cards_in_every_version() -> None:
-    """Tests of others name these; a serial number has thirteen digits."""
-    assert made_uuid("card node-1/0") == "GPU-cea3a137-14f6-d659-e204-6571e4435562"
-    assert made_serial("node-1/0") == "8344114671396"
 
 
 def test_a_file_is_a_box_too_and_a_driver_can_be_given(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pynvml
 import pytest
 
-from fake_nvml.core.layout import EVENTS
 from fake_nvml.state import State
 from tests.fake_nvml.conformance.calls import (
     GPU_IS_LOST,
@@ -88,13 +87,3 @@ def test_a_card_that_goes_ends_the_wait_after_its_last_event(state: State, leave
 
     assert xid(events, LONG_MS) == 79
     assert [code(wait, events, LONG_MS) for _ in range(2)] == [GPU_IS_LOST] * 2
-
-
-def test_a_listener_that_is_too_late_gets_the_newest(state: State) -> None:
-    """The oldest events are overwritten."""
-    events = listen(0)
-    for number in range(1, EVENTS + 11):
-        state.post_xid(state.cards()[0].uuid, number)
-
-    assert [xid(events) for _ in range(EVENTS)] == list(range(11, EVENTS + 11))
-    assert code(wait, events) == TIMEOUT

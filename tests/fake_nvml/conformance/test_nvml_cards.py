@@ -55,15 +55,6 @@ def test_a_state_file_of_another_version_is_a_mismatch(state: State, damage: byt
     assert code(pynvml.nvmlInit) == 18
 
 
-def test_after_a_writer_died_half_way_reads_go_on(state: State) -> None:
-    """A reader does not wait for a writer that was killed."""
-    with state.mapped.writing() as content:
-        content.header.sequence -= 1  # even now, so odd at the end: as a writer leaves it that is killed
-
-    assert state.read().header.sequence % 2 == 1
-    assert pynvml.nvmlDeviceGetTemperature(cards()[0], 0) == state.cards()[0].temperature
-
-
 def test_a_reader_never_sees_half_a_write(state: State) -> None:
     """Memory goes from one process to another and back, a write each, while a caller adds up what is used."""
     card = cards()[0]

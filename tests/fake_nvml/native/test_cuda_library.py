@@ -94,18 +94,6 @@ def test_the_variables_decide_which_cards_are_shown(
     assert (code, uuids) == (0 if shown else 100, digits(cards, *shown))
 
 
-def test_cuda_chooses_by_the_beginning_of_a_uuid(cards: State, variables: dict[str, str]) -> None:
-    """As much of it as no other card has, beside the place of another card; a lost card is not shown."""
-    for number in (0, 1):
-        cards.change_uuid(cards.cards()[number].uuid, f"GPU-aaaaaaa{number}-0000-0000-0000-000000000000")
-
-    for name, shown in (("GPU-aaaa", []), ("GPU-aaaaaaa1,0", [1, 0])):
-        chosen = {**variables, "CUDA_VISIBLE_DEVICES": name}
-        assert answer(chosen, 'call("cuInit", 0); show(devices())') == digits(cards, *shown)
-    cards.lose(cards.cards()[0].uuid)
-    assert answer(variables, 'call("cuInit", 0); show(devices())') == digits(cards, 1)
-
-
 def test_calls_that_make_no_sense_are_refused_under_sanitizers(cards: State) -> None:
     """Each function takes null pointers before cuInit, after it and with a context, and the sanitizers find no fault."""
     names = [
