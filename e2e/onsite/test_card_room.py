@@ -85,7 +85,6 @@ _SHORT["status"]["allocatable"][spec.RESOURCE_MEMORY] = "14"
         (_SLOTS, [], {"units": 1}, 4),
         (_SLOTS, [], {"units": 3, "containers": 2}, 2),
         (_SLOTS, [pod(1, 1, card=0)], {"units": 1}, 2),
-        (_SLOTS, [pod(1, card=0)], {"units": 2, "containers": 2}, 1),
         (_SLOTS, [pod(1, 1, card=0), pod(1, 1)], {"units": 1}, 0),
         # In the others their number does not matter.
         (node(), [pod(*[1] * 9, card=0)], {"units": 1}, 15),
@@ -105,8 +104,6 @@ def test_pods_have_to_fit_together(on: Any, there: list[Any], asked: dict[str, A
         (node("256MiB"), 256),
         # The original's plugin does not write its unit: thousands of them on a card are MiB.
         (undescribed(2 * 15, 2), 1024),
-        (undescribed(2 * 192, 2), 1024),
-        (undescribed(2 * 2048, 2), 1),
         (undescribed(2 * 15360, 2), 1),
     ],
 )

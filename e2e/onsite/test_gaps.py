@@ -33,7 +33,6 @@ _NO_CARD: Final = "nvidia-container-cli: device error: GPU-1: unknown device"
         (422, "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no", True),
         (500, 'failed calling webhook "validate.kyverno.svc-fail"', True),
         (422, "spec.nodeName: Forbidden", False),
-        (500, "etcd", False),
     ],
 )
 def test_a_refusal_is_a_gap_and_another_error_is_none(code: int, message: str, is_gap: bool) -> None:
@@ -52,14 +51,10 @@ def status(kind: str, reason: str, message: str) -> dict[str, Any]:
     ("kind", "reason", "message", "is_trouble"),
     [
         ("waiting", "ErrImagePull", "401 Unauthorized", True),
-        ("waiting", "ImagePullBackOff", "Back-off", True),
-        ("waiting", "InvalidImageName", "", True),
-        ("waiting", "ErrImageNeverPull", "", True),
         ("waiting", "CreateContainerError", _NO_PYTHON, True),
         ("terminated", "StartError", _NO_PYTHON, True),
         ("terminated", "StartError", _NO_CARD, False),
         ("waiting", "RunContainerError", _NO_CARD, False),
-        ("waiting", "ContainerCreating", "", False),
         ("terminated", "Error", f"the probe printed: {_NO_PYTHON}", False),
     ],
 )
