@@ -22,15 +22,9 @@ _FORBIDDEN: Final = 403
 _NO_RIGHT: Final = (401, _FORBIDDEN)
 # The refusals of webhooks and of policies have several codes, and these words.
 _DENIALS: Final = ("denied the request", "denied request", "failed calling webhook")
-_PULLING: Final = frozenset(
-    {
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "ErrImageNeverPull",
-        "InvalidImageName",
-        "ImageInspectError",
-        "RegistryUnavailable",
-    }
+_PULLING: Final = (
+    *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
+    *("ImageInspectError", "RegistryUnavailable"),
 )
 # A container that does not start may well be a fault of sharing, but not if its program is not in the image.
 _STARTING: Final = frozenset({"CreateContainerError", "RunContainerError", "StartError", "ContainerCannotRun"})

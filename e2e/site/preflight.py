@@ -43,23 +43,10 @@ _OLDEST: Final = 25
 _POLICIES_SINCE: Final = 30
 _ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 _OTHER_PROGRAMS: Final = (
-    "nvidia-device-plugin",
-    "nvidia/k8s-device-plugin",
-    "hami-device-plugin",
-    "projecthami/",
-    "volcano-device-plugin",
-    "volcano-vgpu-device-plugin",
-    "gpu-manager",
-    "nvidia-dra-driver-gpu",
-    "k8s-dra-driver-gpu",
+    *("nvidia-device-plugin", "nvidia/k8s-device-plugin", "nvidia-dra-driver-gpu", "k8s-dra-driver-gpu"),
+    *("hami-device-plugin", "projecthami/", "volcano-device-plugin", "volcano-vgpu-device-plugin", "gpu-manager"),
 )
-LISTED: Final = (
-    NAMESPACES,
-    NODES,
-    PODS,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
-)
+LISTED: Final = (NAMESPACES, NODES, PODS, VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS)
 _VALIDATION: Final = Path(__file__).parents[1] / "onsite" / "validate-rbac.yaml"
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _NOT_FOUND: Final = 404
