@@ -97,7 +97,8 @@ class Book:
         """All nodes as they are now, for a caller that does not await: a copy of 5,000 would take longer than a filter."""
         if not self._is_looked_at:
             self._is_looked_at = True
-            self._lay_out(*self._nodes)
+            # New strings side by side: a filter reads hundreds of them, and few of 5,000 are in a processor's cache.
+            self._lay_out(*"\n".join(self._nodes).split("\n"))
         return self._snapshot
 
     @property
