@@ -47,11 +47,15 @@ def _name(number: int) -> str:
 
 
 def scheduler_configuration(kind: str, extender: Server | None, percentage: int) -> dict[str, Any]:
-    """The one that gpushare-setup writes, without limits: for a turn of this kind, with the extender if there is one."""
-    scores = "binpack" if kind == WITH else EXTENDER_SCORES
+    """The one that gpushare-setup writes, without limits: for a turn of this kind, with the extender if there is one.
+
+    One that agrees is asked as ours is: about other numbers of nodes their rates could not be compared.
+    """
+    is_recommended = kind in (AGREES, WITH)
+    scores = "binpack" if is_recommended else EXTENDER_SCORES
     shipped: dict[str, Any] = yaml.safe_load(scheduler_file(NEWEST, scores=scores))
     shipped["clientConnection"] = {"qps": _QUESTIONS_A_SECOND, "burst": _QUESTIONS_A_SECOND}
-    shipped["percentageOfNodesToScore"] = percentage if kind == WITH else 0
+    shipped["percentageOfNodesToScore"] = percentage if is_recommended else 0
     if extender is None:
         return shipped | {"extenders": []}
     (entry,) = shipped["extenders"]
