@@ -107,8 +107,17 @@ class LimitWatch:
         except NvmlError as error:
             support = LimitSupport(self.driver, True, dict.fromkeys(names, str(error)))
         self.driver = support.driver
+        facts = await asyncio.to_thread(self._facts, support)
+        before, self.checked = self.unable, frozenset(names)
+        self.unable = why_not_limited(facts, names)
+        for why in set(self.unable.values()) - set(before.values()):
+            _LOG.warning("containers are not limited reason=%s: %s", why.reason, why.text)
+        self._require()
+
+    def _facts(self, support: LimitSupport) -> NodeFacts:
+        """The files of the node, with what the driver answers. They are small, but a disk can be slow."""
         is_cdi = not {CDI_CRI, CDI_ANNOTATIONS}.isdisjoint(self.container.list_strategies)
-        facts = NodeFacts(
+        return NodeFacts(
             support.driver,
             support.sets_limits,
             support.refusals,
@@ -119,11 +128,6 @@ class LimitWatch:
             _text(self.proc / "driver/nvidia/params"),
             devices_with_hook(self._specs(), self.container.cdi_kind) if is_cdi else {},
         )
-        before, self.checked = self.unable, frozenset(names)
-        self.unable = why_not_limited(facts, names)
-        for why in set(self.unable.values()) - set(before.values()):
-            _LOG.warning("containers are not limited reason=%s: %s", why.reason, why.text)
-        self._require()
 
     def why(self, uuid: str) -> WhyNot | None:
         """Why a card that was checked cannot limit."""

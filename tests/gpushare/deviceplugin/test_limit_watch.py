@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +41,23 @@ async def test_a_cdi_file_without_the_hook_limits_nothing(simulate: Simulate, tm
             await watch.check(rig.parts.watch.survey.cards)
             assert watch.limit(((0, 4),)) == limit
             assert watch.limit(((1, 4),)) == 4096
+
+
+async def test_a_slow_disk_does_not_hold_up_the_plugin(simulate: Simulate, tmp_path: Path) -> None:
+    """While a file of the node is read, the event loop goes on."""
+    state, turned, loop = simulate("t4x2", driver="615.71.09"), threading.Event(), asyncio.get_running_loop()
+    async with running(state, more=("--memory-limit=driver", f"--cgroup-root={tmp_path}")) as rig:
+        watch = rig.parts.limits
+        assert watch is not None
+        os.mkfifo(tmp_path / "dmem.capacity")
+
+        def write() -> bool:
+            with (tmp_path / "dmem.capacity").open("w"):
+                loop.call_soon_threadsafe(turned.set)
+                return turned.wait(10)
+
+        went_on, _ = await asyncio.gather(asyncio.to_thread(write), watch.check(rig.parts.watch.survey.cards))
+        assert went_on
 
 
 @pytest.mark.parametrize(
