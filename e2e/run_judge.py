@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from clusters.api.exchanges import LISTENERS, Begun, Ended, Event, Exchange, StoodStill, Written
+from clusters.api.exchanges import LISTENERS, Begun, Ended, Event, Exchange, Limited, StoodStill, Written
 from e2e.checkers import UnknownError
 from e2e.checkers.api_writes import (
     foreign_stays,
@@ -32,6 +32,7 @@ from e2e.checkers.extender_messages import (
 )
 from e2e.checkers.history import Asked
 from e2e.checkers.judgement import Finding, Judge
+from e2e.checkers.memory_limits import exact_limits
 
 NAME: Final = "gpushare-run-judge"
 
@@ -45,6 +46,8 @@ class RunJudge:
         """By the API server."""
         self._servers: dict[str, str] = {}
         """By the extender's URL."""
+        self._slack: dict[str, str] = {}
+        """By node."""
         self._taken: dict[str, int] = {}
         self._left: list[Finding] = []
         """Those of clusters that have ended."""
@@ -79,11 +82,15 @@ class RunJudge:
             case Begun():
                 self._servers[event.extender_url] = event.server
                 self._users.update(event.accounts)
+                self._slack.update(event.slack)
             case Ended() if event.server in self._judges:
                 self._left += self._since_last(event.server)
                 del self._judges[event.server], self._taken[event.server]
             case Written() | StoodStill():
                 self._judge(event.server).take(event)
+            case Limited():
+                for judge in self._judges.values():
+                    judge.take(event)
             case Exchange():
                 url, _, verb = event.asked.partition(" ")[2].rpartition("/")
                 if url in self._servers:
@@ -117,6 +124,7 @@ class RunJudge:
                 right_victims,
                 right_choices,
                 settled_book,
+                exact_limits(self._slack),
             )
         return self._judges[server]
 

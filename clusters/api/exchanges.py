@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,6 +50,8 @@ class Begun:
     extender_url: str
     accounts: Mapping[str, str]
     """The user of each program that has an account of its own: ``extender``, ``device_plugin``."""
+    slack: Mapping[str, str] = field(default_factory=dict)
+    """The option ``memory-limit-slack`` of each node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,23 @@ class Injected:
     words: tuple[str, ...]
 
 
-Event = Exchange | Written | Begun | StoodStill | Ended | Injected
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A simulated container with cards that is about to start: the hook that limits its memory has run."""
+
+    at: float
+    uid: str
+    """The pod's."""
+    container: str
+    mib: Mapping[int, int]
+    """The size of each card that it sees, by index."""
+    rows: Mapping[int, tuple[int, int | None]]
+    """Soft and hard limit on each card that limits it, in bytes, by the table of the simulated driver; hard None: none."""
+    is_other: bool
+    """The image or the author of the pod has named another one."""
+
+
+Event = Exchange | Written | Begun | StoodStill | Ended | Injected | Limited
 LISTENERS: Final[list[Callable[[Event], None]]] = []
 
 

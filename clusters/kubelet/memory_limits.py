@@ -14,10 +14,12 @@ import json
 import re
 import shutil
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from clusters.api import exchanges
 from clusters.kubelet.kubelet_cards import CardError, Cards, RealCards, library_environment
 from clusters.processes.tied import tied
 from clusters.provider import LimitSpec
@@ -138,6 +140,18 @@ class MemoryLimits:
     ) -> dict[str, str]:
         """The hook's variables, as ``first_values`` finds them with this node's runtime."""
         return first_values(self._spec.order, image, plugins, environment)
+
+    def note(self, uid: str, container: str, folder: Path, visible: str | None, *, is_other: bool) -> None:
+        """Pass on which limits a container has, if this node has the hook."""
+        cards, state = self._cards.visible(visible), self._cards.state
+        if state is None or not cards or not self._spec.hook:
+            return
+        inode, index = folder.stat().st_ino, {card.uuid: card.index for card in cards}
+        rows = {
+            index[one.card]: (one.soft, one.hard) for one in state.limits() if one.cgroup == inode and one.card in index
+        }
+        sizes = {card.index: card.total_mib for card in cards}
+        exchanges.pass_on(exchanges.Limited(time.monotonic(), uid, container, sizes, rows, is_other))
 
     async def apply(self, folder: Path, variables: Mapping[str, str], visible: str | None) -> None:
         """Run the hook for a container that sees these cards. Raises HookError; the container must not start then."""

@@ -217,7 +217,7 @@ class Runtime:
         run = Run(container, behaviour, attempt, next(self._pids), self._clock)
         group = self._limits.group(uid, qos, run.id)
         if not failure:
-            failure = await self._limit(run, group, environment, requests)
+            failure = await self._limit(uid, run, group, environment, requests)
         # The life before is kept for its log and its exit code.
         self._runs[uid, container.name] = [*before[-1:], run]
         if failure:
@@ -227,19 +227,26 @@ class Runtime:
             self._begin(run, group, {**behaviour.environment, **environment}, requests)
         return run
 
-    async def _limit(self, run: Run, group: str, environment: Mapping[str, str], requests: DeviceRequests) -> str:
+    async def _limit(
+        self, uid: str, run: Run, group: str, environment: Mapping[str, str], requests: DeviceRequests
+    ) -> str:
         """Make its cgroup and run the hook; answers why the container cannot start."""
         folder = self._limits.begin(group)
         run.at_end(lambda: self._limits.end(folder))
         image = run.behaviour.environment
         variables = self._limits.variables(image, requests.variables, environment)
+        asked, visible = (
+            self._limits.variables({}, requests.variables, {}),
+            visible_devices({**image, **environment}, requests),
+        )
         try:
-            await self._limits.apply(folder, variables, visible_devices({**image, **environment}, requests))
+            await self._limits.apply(folder, variables, visible)
         except HookError as error:
             return str(error)
         except BaseException:
             run.finish(_KILLED)
             raise
+        self._limits.note(uid, run.container.name, folder, visible, is_other=variables != asked)
         return ""
 
     def _begin(self, run: Run, group: str, environment: Mapping[str, str], requests: DeviceRequests) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from clusters.api.exchanges import Injected, StoodStill, Written
+from clusters.api.exchanges import Injected, Limited, StoodStill, Written
 from clusters.kubelet.plugin_calls import Place, PluginCall
 from e2e import spec
 
@@ -80,7 +80,7 @@ class Told:
     containers: Sequence[Mapping[str, str]]
 
 
-Entry = Listed | Change | Cards | Asked | Told | PluginCall | Written | Injected | StoodStill
+Entry = Listed | Change | Cards | Asked | Told | PluginCall | Written | Injected | StoodStill | Limited
 
 
 @dataclass(slots=True)

@@ -12,10 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
+from clusters.api.exchanges import Limited
 from e2e import spec
-from e2e.checkers.history import Object, name_of
+from e2e.checkers.history import Entry, Object, State, name_of
+from e2e.checkers.judgement import Finding, Rule
 from e2e.checkers.overcommit import holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import GpuContainer, gpu_containers
+from e2e.site.node_cards import UnreadableError, described
 
 MIB: Final = 1024 * 1024
 ENFORCED, NONE, LOOSE, TIGHT, UNKNOWN = "enforced", "none", "loose", "tight", "unknown"
@@ -131,6 +134,47 @@ def _one_for_all(pod: Object, container: GpuContainer, node: LimitedNode, right:
     if not right or max(_shares(pod, container, node).values()) > smallest:
         return None
     return min(max(right.values()), smallest)
+
+
+def exact_limits(slack: Mapping[str, str]) -> Rule:
+    """A rule about nodes with this slack: a container that starts with a limit has the one that is due, and no guarantee.
+
+    Only a look at rest can tell whether one without a limit should have one.
+    """
+
+    def inexact_limit(state: State, entry: Entry) -> Iterator[Finding]:
+        if not isinstance(entry, Limited) or entry.is_other:
+            return
+        pod = state.pods.get(entry.uid)
+        container = next((one for one in (gpu_containers(pod) if pod else ()) if one.name == entry.container), None)
+        if pod is None or container is None or not shares_or_none(pod):
+            return
+        name = pod["spec"]["nodeName"]
+        unit = _mib_per_unit(state.nodes.get(name))
+        if not unit:
+            return
+        node = LimitedNode(name, entry.mib, {}, unit, slack.get(name, "0"))
+        shares = _shares(pod, container, node)
+        due = _one_for_all(pod, container, node, {card: _with_slack(mib, node, card) for card, mib in shares.items()})
+        for card in shares.keys() & entry.rows.keys():
+            soft, hard = entry.rows[card]
+            if due is None or (soft, hard) != (0, due * MIB):
+                text = f"{entry.container} starts with the limits {soft} and {hard}, should have {due} MiB"
+                yield Finding("inexact limit", entry.at, text, name_of(pod), name, card)
+
+    return inexact_limit
+
+
+def _mib_per_unit(node: Object | None) -> int:
+    """By the node's annotation; 0 without one that can be read."""
+    try:
+        cards = described(node) if node is not None else None
+    except UnreadableError:
+        return 0
+    unit = cards.unit if cards is not None else ""
+    if unit.endswith("GiB"):
+        return int(unit.removesuffix("GiB") or 1) * 1024
+    return int(unit.removesuffix("MiB") or 1) if unit.endswith("MiB") else 0
 
 
 def wrong_limits(held: Iterable[Held]) -> Iterator[str]:

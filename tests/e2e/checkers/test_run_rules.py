@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clusters.api import exchanges
-from clusters.api.exchanges import Begun, Ended, Exchange, Injected, StoodStill, Written
+from clusters.api.exchanges import Begun, Ended, Exchange, Injected, Limited, StoodStill, Written
 from clusters.kubelet.plugin_calls import PluginCall
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from e2e import spec
@@ -25,7 +25,9 @@ from e2e.run_judge import RunJudge
 
 Tree = dict[str, Any]
 SOCKET = Path("/kubelets/n/device-plugins/p.sock")
-CARDS = json.dumps({"v": 1, "mode": "ids", "cards": [{"index": 0, "uuid": "GPU-a", "units": 14, "healthy": True}]})
+CARDS = json.dumps(
+    {"v": 1, "mode": "ids", "unit": "GiB", "cards": [{"index": 0, "uuid": "GPU-a", "units": 14, "healthy": True}]}
+)
 NODE: Tree = {
     "metadata": {"name": "n", "uid": "n", "annotations": {spec.NODE_CARDS: CARDS}},
     "status": {
@@ -262,6 +264,34 @@ def test_a_case_takes_the_findings_of_its_run(monkeypatch: pytest.MonkeyPatch) -
     for at, rules in ((9.7, []), (10.1, ["book differs"])):
         ask(spec.INSPECT, {}, book, at, at)
         assert [one.rule for one in judged.findings()] == rules
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_other", "found"),
+    [
+        ({0: (0, 4096 + 409)}, False, []),
+        ({}, False, []),
+        ({0: (0, 15000)}, True, []),
+        ({0: (0, 4096)}, False, ["x"]),
+        ({0: (0, 15000)}, False, ["x"]),
+        ({0: (1, 4096 + 409)}, False, ["x"]),
+        ({0: (1, None)}, False, ["x"]),
+    ],
+)
+def test_a_container_starts_with_its_own_limit(
+    monkeypatch: pytest.MonkeyPatch, rows: Mapping[int, tuple[int, int | None]], is_other: bool, found: list[str]
+) -> None:
+    """The limit is the share and the slack of its node, to the MiB, with no guarantee, unless its pod or image names another."""
+    judged = RunJudge()
+    monkeypatch.setattr(exchanges, "LISTENERS", [judged.take])
+    exchanges.pass_on(Begun("server", "http://x/ext", PROGRAMS, {"n": "10%"}))
+    for one in (wrote(None, NODE, "k"), wrote(None, pod("x", 4, "n", 0), "k")):
+        exchanges.pass_on(one)
+    limits = {card: (soft, hard and hard * 2**20) for card, (soft, hard) in rows.items()}
+
+    exchanges.pass_on(Limited(2.0, "x", "c0", {0: 15360}, limits, is_other))
+
+    assert [one.pod.removeprefix("s/") for one in judged.findings() if one.rule == "inexact limit"] == found
 
 
 def test_a_cluster_that_ended_leaves_its_findings(monkeypatch: pytest.MonkeyPatch) -> None:
