@@ -44,7 +44,7 @@ A100 = {"card-model": "A100"}
         (pod(), (node("a", 14, 14, unhealthy="lost"),), 3),
         (
             pod(wishes=A100),
-            (node("a"), node("b", 8, 9, model="A100"), node("c", model="A100", spec={"unschedulable": True})),
+            (node("c", model="A100", spec={"unschedulable": True}), node("a"), node("b", 8, 9, model="A100")),
             4,
         ),
         (pod(wishes={"split": "2,2"}), (node("a", 5, 4, 3), node("b", 9)), 2),
