@@ -64,34 +64,6 @@ async def test_the_card_is_the_one_that_prioritize_thought_of() -> None:
         assert [call["method"] for call in b.api.calls] == ["POST"]
 
 
-@pytest.mark.parametrize("code", [403, 404])
-async def test_pod_bound_a_moment_ago_keeps_its_card_at_a_refusal(code: int) -> None:
-    """Our copy does not show the Binding yet; the refusal of a second request is no reason to give its card away."""
-    async with bench(pod("a", 14)) as b:
-        await b.bind("a", "m")
-        b.api.fault = lambda method, path: status(code, "not now") if method == "POST" else None
-        await b.bind("a", "m")
-        assert b.used("m") == [14]
-        with pytest.raises(BindError, match="already bound to node m"):
-            await b.bind("a", "n")
-        assert (b.used("n"), b.used("m")) == ([0, 0], [14])
-
-
-@pytest.mark.parametrize("is_bound", [True, False])
-async def test_refusal_before_a_silence_keeps_the_card_till_an_answer(is_bound: bool) -> None:
-    """The API server refuses and then stops answering: a request before that one may have bound the pod, if there was one."""
-    async with bench(pod("a", 14)) as b:
-        if is_bound:
-            await b.bind("a", "m")
-        b.api.fault = lambda method, path: status(429 if method == "POST" else 503, "not now")
-        with pytest.raises(BindError, match="did not say"):
-            await b.bind("a", "m")
-        assert b.used("m") == [14]
-        b.api.fault = lambda method, path: None
-        await until(lambda: not b.binder.resolving)
-        assert b.used("m") == [14 if is_bound else 0]
-
-
 async def test_a_bind_that_a_restore_undid_is_made_again() -> None:
     """The API server has lost the Binding that it acknowledged, so the pod is not taken for bound."""
     async with bench(pod("a")) as b:
@@ -104,17 +76,6 @@ async def test_a_bind_that_a_restore_undid_is_made_again() -> None:
         assert [call["body"]["target"]["name"] for call in b.sent("POST")] == ["n", "m"]
         b.knows(b.api.pods[0])
         assert (b.used("n"), b.used("m")) == ([0, 0], [3])
-
-
-@pytest.mark.parametrize("code", [400, 403, 404, 422])
-async def test_a_refusal_frees_the_card_and_says_why(code: int) -> None:
-    """The API server's own words reach the pod's event."""
-    refusal = status(code, "for this reason")
-    async with bench(pod("a"), fault=lambda method, path: refusal if method == "POST" else None) as b:
-        with pytest.raises(BindError, match="for this reason"):
-            await b.bind("a")
-
-        assert b.used() == [0, 0]
 
 
 async def test_pod_bound_here_by_another_without_a_card_is_an_error() -> None:
@@ -239,21 +200,6 @@ async def test_the_size_is_that_of_the_card_when_it_was_chosen() -> None:
         await b.bind("a")
 
         assert b.api.pod("a")["metadata"]["annotations"][wire.ANNOTATION_DEVICE_UNITS] == "14"
-
-
-async def test_lost_answer_frees_nothing_of_an_order_under_way() -> None:
-    """The first request's time is over while the second, which has the same card, is not answered yet."""
-    async with bench(pod("a", 14), fault=hang) as b:
-        await bind_unanswered(b, "a", "m")
-        order = asyncio.create_task(b.bind("a", "m"))
-        await until(lambda: len(b.sent("POST")) == 2)
-        b.now = UNKNOWN_OUTCOME_SECONDS + 1
-        asked = len(b.api.calls)
-        await until(lambda: len(b.api.calls) > asked + 2 or not b.binder.resolving)
-        assert b.used("m") == [14]
-        b.api.released.set()
-        await order
-        assert b.used("m") == [14]
 
 
 @pytest.mark.promise("EXT-025")

@@ -86,15 +86,6 @@ async def test_a_bind_that_fails_is_counted_by_its_cause(on: Extender) -> None:
     assert await counted(on, "bind", order("large")) == [("bind", "failed", "API server")]
 
 
-async def test_a_pod_with_a_bad_wish_is_explained(on: Extender) -> None:
-    """The last reason of the nodes is all that is known of it."""
-    await counted(on, "filter", asked(ODD))
-    found = on.verbs.explain("d", "odd")
-
-    assert found is not None
-    assert [text.partition(" ")[0] for text in found["reasons"]] == ["annotation"]
-
-
 @pytest.mark.parametrize("verb", ["filter", "preempt", "bind"])
 async def test_an_extender_that_has_not_read_the_cluster_counts_that(on: Extender, verb: str) -> None:
     """An extender that has not read the cluster counts the verb as failed: the answer is about no pod."""

@@ -20,7 +20,7 @@ from gpushare import wire
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.filter import FilterResult
 from gpushare.extender.core.filter_cache import FilterCache
-from gpushare.extender.exposition import MIB, ExtenderExposition, MetricsRoutes, scrape
+from gpushare.extender.exposition import ExtenderExposition, MetricsRoutes, scrape
 from gpushare.extender.extender_metrics import BOUNDS, FAILURES, REASONS, ExtenderMetrics
 from gpushare.kube.reflector import Contact
 from gpushare.manifests import Node, Pod
@@ -32,10 +32,8 @@ from tests.gpushare.extender.rig import node, pod, publishing
 from tests.gpushare.serving.edges import edge
 from tests.servers import Caller, plain_http
 
-GIB = 1024 * MIB
 ONE = Request(1)
 T4 = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
-UNHEALTHY = CardFacts(2, "GPU-2", 'a "strange" \\ name', 11178, 10, healthy=False)
 
 # Everything that we show: name, kind, labels of its samples. Dashboards and alerts are written against it.
 CONTRACT = {
@@ -81,9 +79,9 @@ class Extender:
             wall=lambda: 1000.0,
         )
 
-    def add(self, name: str, *cards: CardFacts, unit: str = "GiB", mode: str = "ids") -> None:
-        """A node that publishes its cards."""
-        self.book.set_node(msgspec.convert(publishing(name, *cards, unit=unit, mode=mode), Node))
+    def add(self, name: str) -> None:
+        """A node that publishes its card."""
+        self.book.set_node(msgspec.convert(publishing(name, T4), Node))
 
     def add_original(self, name: str, *cards: int) -> None:
         """A node of the Go plugin."""
@@ -126,7 +124,7 @@ class Extender:
 async def test_names_kinds_and_labels_are_a_contract() -> None:
     """All of them, exactly; what is shown stays as it is called."""
     extender = Extender()
-    extender.add("a", T4)
+    extender.add("a")
     extender.add_original("b", 4, 4)
     extender.contacts["pods"].last_answer_at = 99.0
     extender.metrics.drift = {"missing": (3, 1)}
@@ -156,7 +154,7 @@ async def test_what_is_known_beforehand_begins_at_nothing() -> None:
 async def test_a_book_that_is_not_read_yet_has_no_sample(missing: str) -> None:
     """Before nodes and pods are listed nothing is known of nodes, cards and pods that wait; an alert sees that they are absent."""
     extender = Extender()
-    extender.add("a", T4)
+    extender.add("a")
     extender.contacts[missing] = Contact()
     shown = {sample.name for family in await extender.families() for sample in family.samples}
 
@@ -206,58 +204,18 @@ async def test_watches_audits_and_calls_are_shown(
     assert await extender.values(series, label) == after
 
 
-async def test_each_card_has_its_units_and_if_known_its_bytes() -> None:
-    """A node of the Go plugin reports neither its unit nor the model of a card."""
+async def test_cards_of_the_original_have_units_alone() -> None:
+    """A node of the Go plugin reports neither its unit nor the model of a card. (The bursts judge the series of our nodes.)"""
     extender = Extender()
-    extender.add("a", T4, UNHEALTHY)
-    extender.add("m", CardFacts(0, "GPU-m", "Tesla T4", 15079, 58), unit="256MiB")
     extender.add_original("o", 8)
-    extender.assume("a", "p", 3)
     extender.assume("o", "q", 5)
-    prefix, labels = "gpushare_extender_card", ("node", "card", "uuid", "model")
+    prefix, labels = "gpushare_extender_", ("node", "card", "uuid", "model")
 
-    assert await extender.values(f"{prefix}_units", *labels) == {
-        ("a", "0", "GPU-0", "Tesla T4"): 14,
-        ("a", "2", "GPU-2", 'a "strange" \\ name'): 10,
-        ("m", "0", "GPU-m", "Tesla T4"): 58,
-        ("o", "0", "", ""): 8,
-    }
-    assert await extender.values(f"{prefix}_booked_units", "node", "card") == {
-        ("a", "0"): 3,
-        ("a", "2"): 0,
-        ("m", "0"): 0,
-        ("o", "0"): 5,
-    }
-    assert await extender.values(f"{prefix}_bytes", "node", "card") == {
-        ("a", "0"): 14 * GIB,
-        ("a", "2"): 10 * GIB,
-        ("m", "0"): 58 * 256 * MIB,
-    }
-    assert (await extender.values(f"{prefix}_booked_bytes", "node", "card"))["a", "0"] == 3 * GIB
-
-
-async def test_cards_and_free_blocks_are_of_the_whole_cluster() -> None:
-    """By model and health; in bytes, or in units if no node reports its unit; no unhealthy card and none without a slot counts."""
-    extender = Extender()
-    extender.add("a", T4, UNHEALTHY)
-    extender.assume("a", "p", 3)
-    extender.add("b", T4)
-    extender.assume("b", "q", 5)
-    extender.add("s", CardFacts(0, "GPU-s", "A100", 81920, 81920, slots=1), unit="MiB", mode="slots")
-    extender.assume("s", "r", 1)
-    extender.add_original("o", 4, 4)
-
-    assert await extender.values("gpushare_extender_largest_free_bytes", "model") == {
-        "Tesla T4": 11 * GIB,
-        'a "strange" \\ name': 0,
-        "A100": 0,
-    }
-    assert await extender.values("gpushare_extender_largest_free_units", "model") == {"": 4}
-    cards = await extender.values("gpushare_extender_cards", "model", "state")
-    assert {model: cards[model, "healthy"] for model, state in cards if state == "healthy"} == {
-        "Tesla T4": 2, 'a "strange" \\ name': 0, "A100": 1, "": 2,
-    }  # fmt: skip
-    assert {model for (model, state), count in cards.items() if count and state == "unhealthy"} == {UNHEALTHY.model}
+    assert await extender.values(f"{prefix}card_units", *labels) == {("o", "0", "", ""): 8}
+    assert await extender.values(f"{prefix}card_booked_units", *labels) == {("o", "0", "", ""): 5}
+    assert await extender.values(f"{prefix}largest_free_units", "model") == {"": 3}
+    for name in ("card_bytes", "card_booked_bytes", "largest_free_bytes"):
+        assert await extender.values(f"{prefix}{name}", "model") == {}
 
 
 async def test_pods_wait_by_reason_until_they_are_bound_or_gone() -> None:
@@ -295,7 +253,7 @@ async def test_a_long_scrape_is_made_in_slices_of_one_moment() -> None:
     extender = Extender()
     extender.exposition.cards_a_piece, extender.exposition.pods_a_piece = 2, 1
     for number in range(10):
-        extender.add(f"n{number}", T4)
+        extender.add(f"n{number}")
         extender.refuse(f"p{number}", FilterResult([], {wire.REASON_NO_CARD_FITS: ["n0"]}, {}))
     pieces = Counter(family.name for family in extender.exposition.collect())
     assert (pieces["gpushare_extender_card_units"], pieces["gpushare_extender_waiting_pods"]) == (5, 11)
@@ -307,7 +265,7 @@ async def test_a_long_scrape_is_made_in_slices_of_one_moment() -> None:
             turns += 1
             # Once the walk over the nodes is under way.
             if turns == 30:
-                extender.add("late", T4)
+                extender.add("late")
                 extender.book.remove_node("n9")
             await asyncio.sleep(0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from gpushare.kube.api_errors import (
     ServerError,
     TooManyRequestsError,
     UnauthorizedError,
-    UnreachableError,
 )
 from gpushare.manifests import ObjectMeta, Pod
 from tests.gpushare.kube.scripted_api import (
@@ -93,17 +91,6 @@ async def test_only_a_status_object_is_quoted() -> None:
 
     assert isinstance(error, ServerError)
     assert "secret" not in str(error)
-
-
-async def test_no_listener_means_that_nothing_happened() -> None:
-    """A refused connection is certain."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        async with client_of(f"http://127.0.0.1:{unused.getsockname()[1]}") as client:
-            with pytest.raises(UnreachableError) as caught:
-                await client.bind("default", "p", "u", "n", {})
-
-    assert not caught.value.may_have_happened
 
 
 async def test_a_read_is_repeated_after_retry_after() -> None:

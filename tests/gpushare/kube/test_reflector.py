@@ -134,26 +134,23 @@ async def test_a_clean_close_goes_on_where_it_was() -> None:
 
 @pytest.mark.promise("API-001")
 @pytest.mark.parametrize(
-    "gone", [Answer(status(410, "Expired"), 410), Watch([GONE_EVENT, HOLD])], ids=["status", "event"]
+    "watch",
+    [
+        GONE_EVENT_WATCH,
+        *(Answer(status(code), code) for code in (400, 410, 500, 504)),
+        *(Watch([garbage, HOLD]) for garbage in (b"<html>\n", b'{"type":3}\n')),
+    ],
 )
-async def test_gone_lists_again_and_tells_what_vanished(gone: Any) -> None:
-    """The reflector lists again after either form of 410, and reports with its uid the pod whose deletion it missed."""
-    api = script([listing("5", pod("a", "3"), pod("b", "4")), listing("20", pod("b", "4"), pod("c", "18"))], [gone])
+async def test_a_watch_without_a_future_lists_again(watch: Any) -> None:
+    """The reflector lists again after either form of 410, another refusal, and a line that is no event, which is not skipped over.
+
+    It reports with its uid the pod whose deletion it missed.
+    """
+    api = script([listing("5", pod("a", "3"), pod("b", "4")), listing("20", pod("b", "4"), pod("c", "18"))], [watch])
     told, versions = await hear(api, "b", "c")
 
     assert "remove a u-a" in told.heard
     assert versions == ["5", "20"]
-
-
-async def test_an_object_that_came_and_went_in_a_gap_is_removed() -> None:
-    """No list and no watch has shown it, but an answer. One that the list has stays, and so does a later one of its name."""
-    told = Told()
-    api = script([listing("5", pod("a", "3", "later"), pod("b", "4"))], [])
-    held = [ObjectMeta("a", "d", "u-a"), ObjectMeta("b", "d", "u-b")]
-    async with listen(api) as url, following(url, told, held) as reflector:
-        await reflector.synced.wait()
-
-    assert told.heard == ["set a later", "set b u-b", "remove a u-a"]
 
 
 async def test_an_object_answered_during_a_list_stays() -> None:
@@ -185,21 +182,6 @@ async def test_a_broken_connection_loses_nothing() -> None:
     assert told.heard == ["set a u-a", "set b u-b"]
     assert versions == ["5", "6"]
     assert [call.query["limit"] for call in api.of("GET")] == ["500", "1"]
-
-
-@pytest.mark.parametrize(
-    "watch",
-    [
-        *(Watch([garbage, HOLD]) for garbage in (b"<html>\n", b'{"type":3}\n')),
-        *(Answer(status(code), code) for code in (400, 500, 504)),
-    ],
-)
-async def test_a_watch_that_cannot_be_read_lists_again(watch: Any) -> None:
-    """A line that is no event is not skipped over, and after a restore of etcd only a new list has a version that is there."""
-    api = script([listing("5"), listing("8", pod("a", "7"))], [watch])
-    _, versions = await hear(api, "a")
-
-    assert versions == ["5", "8"]
 
 
 async def test_no_later_list_is_a_restore() -> None:

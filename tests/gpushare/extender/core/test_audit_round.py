@@ -223,27 +223,6 @@ def test_an_assumption_without_a_request_is_drift() -> None:
     assert on.book.pending_pod("default", "p") is not None
 
 
-def test_another_pod_under_the_name_is_the_end_of_the_first() -> None:
-    """A pod is its uid."""
-    on = BookUnderAudit()
-    on.book.set_pod(pod())
-    other = pod()
-    other.metadata.uid = "v"
-    audit, suspects = on.listed(other)
-    assert [(one.kind, one.uid) for one, _ in suspects] == [("phantom", "u"), ("missing", "v")]
-    assert None not in [audit.settle(suspect) for suspect in suspects]
-    assert set(on.book.identities()) == {"v"}
-
-
-def test_a_pod_with_a_wrongly_reported_end_comes_back() -> None:
-    """The API is right, whatever the watch has reported."""
-    on = BookUnderAudit()
-    on.book.remove_pod(pod().metadata)
-    found = on.suspected(pod(card=1))()
-    assert found is not None
-    assert (found.kind, on.used()) == ("missing", [0, 3])
-
-
 def test_a_node_is_reconciled_unless_it_had_an_event() -> None:
     """Gone, or with other cards."""
     on = BookUnderAudit()
@@ -342,14 +321,6 @@ def test_an_assumption_is_compared_with_what_was_bound(nodes: str, card: int, ki
     found = on.suspected(pod(card=card))()
     assert found is not None
     assert found.kind == kind
-
-
-def test_what_the_book_does_not_believe_is_no_drift() -> None:
-    """The author of a running pod has changed its annotation, and the book saw it."""
-    on = BookUnderAudit()
-    for state in (pod(), pod(card=1, version=6)):
-        on.book.set_pod(state, has_gap=False)
-    assert on.listed(pod(card=1, version=6))[1] == []
 
 
 @pytest.mark.parametrize(("version", "kinds"), [(5, []), (6, ["other_card"])])

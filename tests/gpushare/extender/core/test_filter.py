@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,16 +79,6 @@ SLOTTED = lay_out("slotted", (Device(0, 80, 20, slots=2, slots_used=1), Device(1
 SLOTS = Snapshot({"slotted": SLOTTED, "free": FREE})
 
 
-def test_card_in_slots_mode_fits_with_a_slot_per_container() -> None:
-    """The memory of a card with booked slots is out of reach; waiting cures that."""
-    assert filter_nodes(Question(Request(60, 1)), ["slotted"], SLOTS).fitting == ["slotted"]
-    assert filter_nodes(Question(Request(61, 1)), ["slotted"], SLOTS).failed == {wire.REASON_NO_SLOT: ["slotted"]}
-    assert filter_nodes(Question(Request(10, 2)), ["slotted"], SLOTS).failed == {wire.REASON_NO_SLOT: ["slotted"]}
-    assert filter_nodes(Question(Request(10, 3)), ["slotted"], SLOTS).unresolvable == {
-        wire.REASON_TOO_MANY_CONTAINERS: ["slotted"]
-    }
-
-
 def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
     """A pod without its slots is refused on nodes in slots mode alone: its containers would see every card there."""
     result = filter_nodes(Question(Request(6, 2, names_slots=False)), ["slotted", "free"], SLOTS)
@@ -98,30 +87,6 @@ def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
     assert result.unresolvable == {wire.REASON_SLOT_MISSING: ["slotted"]}
     lone = filter_nodes(Question(Request(0, 0, names_slots=False)), ["slotted", "free", "gone"], SLOTS)
     assert (lone.fitting, lone.unresolvable) == (["free", "gone"], {wire.REASON_SLOT_MISSING: ["slotted"]})
-
-
-AMOUNTS = st.integers(0, 9)
-SLOTTED_CARDS = st.lists(
-    st.builds(
-        Device, st.just(0), AMOUNTS, AMOUNTS, st.booleans(), slots=st.integers(1, 3), slots_used=st.integers(0, 3)
-    ),
-    min_size=1,
-    max_size=4,
-)
-
-
-@given(SLOTTED_CARDS, st.builds(Request, st.integers(1, 9), st.integers(1, 4), st.booleans(), st.just(NONE)))
-def test_what_was_computed_beforehand_never_changes_the_answer(devices: list[Device], request: Request) -> None:
-    """A node fits exactly if one of its cards holds memory and slots, and the pod names them."""
-    info = lay_out("n", tuple(replace(device, index=index) for index, device in enumerate(devices)), [])
-    result = filter_nodes(Question(request), ["n"], Snapshot({"n": info}))
-    healthy = [one for one in devices if one.healthy]
-
-    holds = any(
-        one.total - one.used >= request.units and one.slots - one.slots_used >= request.slots for one in healthy
-    )
-    assert (result.fitting == ["n"]) == (holds and request.names_slots)
-    assert bool(result.failed) <= any(one.total >= request.units and one.slots >= request.slots for one in healthy)
 
 
 def test_pod_with_senseless_annotations_is_refused_everywhere() -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from gpushare import wire
 from gpushare.extender.core.prioritize import prioritize
 from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.node import Device, lay_out
@@ -124,23 +121,3 @@ def test_alike_nodes_are_alike_also_where_they_are_compared() -> None:
 
     assert len(set(prioritize(asked, list(nodes), snapshot).values())) == 1
     assert prioritize(asked, list(nodes), snapshot, {"a": 0.0, "b": 1e-6, "c": 1.0}) == {"a": 10, "b": 10, "c": 0}
-
-
-CARDS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 25), st.booleans()), min_size=1, max_size=4)
-
-
-@pytest.mark.promise("EXT-016")
-@given(st.lists(CARDS, min_size=1, max_size=5), st.integers(1, 20), st.sampled_from(wire.POLICIES))
-def test_score_is_a_whole_number_from_0_to_10_for_each_node(
-    nodes: list[list[tuple[int, int, bool]]], units: int, policy: str
-) -> None:
-    """A score is a whole number from 0 to 10, because kube-scheduler does not clamp it and refuses a fraction."""
-    infos = {
-        str(at): lay_out(str(at), tuple(Device(i, *card) for i, card in enumerate(cards)), [])
-        for at, cards in enumerate(nodes)
-    }
-    snapshot = Snapshot(infos, lambda: Forecast({PodClass(4): 2, PodClass(9): 1}))
-    found = prioritize(question(Request(units), snapshot, policy), list(infos), snapshot)
-
-    assert list(found) == list(infos)
-    assert all(type(score) is int and 0 <= score <= 10 for score in found.values())

@@ -46,17 +46,6 @@ async def test_a_node_that_loses_cards_is_judged_again() -> None:
     assert on.book.snapshot().nodes["n"].unplaced == 4
 
 
-async def test_a_node_that_cannot_limit_is_known_by_its_condition() -> None:
-    """As long as it has the condition."""
-    why = {"type": "GPUShareMemoryLimits", "status": "False", "reason": "NoHook", "message": "why"}
-    odd = node("n", 10)
-    odd["status"]["conditions"] = [why]
-    async with following(odd) as on:
-        assert on.book.snapshot().nodes["n"].published.unlimited == "GPUShareMemoryLimits is False (NoHook): why"
-        on.api.put(node("n", 10))
-        await until(lambda: not on.book.snapshot().nodes["n"].published.unlimited)
-
-
 @pytest.mark.parametrize("is_shown_by_an_answer", [False, True])
 async def test_a_pod_that_is_bound_and_gone_unseen_is_forgotten(is_shown_by_an_answer: bool) -> None:
     """The list after a gap in the watch lacks a pod that no list and no event has shown, and that an order has bound."""

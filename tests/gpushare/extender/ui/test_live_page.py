@@ -21,10 +21,8 @@ from gpushare.extender.core.page_document import PageDocument
 from gpushare.extender.ui import live_page as module
 from gpushare.serving.http_connection import Answer, HttpRequest
 from tests.gpushare.extender.rig import Extender, Object, pod
-from tests.gpushare.extender.ui.page_rig import PAGE, cards_node, extender, refuse, run_pod
+from tests.gpushare.extender.ui.page_rig import PAGE, cards_node, extender, refuse
 from tests.servers import until
-
-PATHS = PAGE, f"{PAGE}/state", f"{PAGE}/events"
 
 
 class Viewer:
@@ -85,24 +83,6 @@ async def test_the_page_is_one_file_that_allows_itself_alone() -> None:
     assert "{{" not in answer.text
 
 
-async def test_the_page_has_all_without_its_script() -> None:
-    """Numbers and waiting pods are in what the server writes, and nodes by the filter of the address."""
-    async with extender() as one:
-        run_pod(one, "p", 6, "n1", 1)
-        refuse(one, "waits", 30, "n1", "n2")
-        page = (await one.http.get(f"{PAGE}?q=p4&show=attention")).text
-
-    rows = page.partition('id="rows"')[2].partition("</tbody>")[0]
-    assert ['data-node="n1"' in rows, 'data-node="n2"' in rows] == [False, True]
-    for text in (
-        'id="booked" data-live>6 GiB</dd>',
-        "default/waits",
-        "no GPU of the node is large enough",
-        'value="p4"',
-    ):
-        assert text in page
-
-
 async def test_all_viewers_share_one_document(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many ask at the same time, it is made once; a young one is not made again."""
     made = []
@@ -151,24 +131,6 @@ async def test_one_viewer_too_many_is_refused() -> None:
 
     assert {stream.status_code for stream in opened} == {200}
     assert (refused.status_code, refused.text) == (503, f"{VIEWERS.refusal}; ask for ui/state now and then\n")
-
-
-async def test_callers_without_a_certificate_see_no_page() -> None:
-    """As with the other paths that show the cluster."""
-    async with extender() as one:
-        answers = [one.routes(HttpRequest("GET", path, b"", is_known=False)) for path in PATHS]
-
-    assert [isinstance(answer, Answer) and answer.status for answer in answers] == [401] * 3
-
-
-@pytest.mark.parametrize("path", PATHS)
-async def test_the_page_only_reads(path: str) -> None:
-    """Any method but GET and HEAD is refused."""
-    async with extender() as one:
-        answers = [await one.http.request(method, path) for method in ("POST", "PUT", "DELETE", "HEAD")]
-
-    assert [answer.status_code for answer in answers] == [405, 405, 405, 200]
-    assert answers[-1].content == b""
 
 
 async def test_a_page_that_cannot_be_made_ends_nothing(
