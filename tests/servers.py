@@ -275,7 +275,7 @@ class StubApi:
             }
         merge(item, body)
         self._tell("MODIFIED", plural, item)
-        return (200, item) if method == "PATCH" else (201, {"kind": "Status", "status": "Success"})
+        return (201, {"kind": "Status", "status": "Success"}) if method == "POST" else (200, item)
 
     def _list(self, items: list[Object], namespace: str, query: dict[str, str]) -> tuple[int, Object]:
         """A page of a list; it begins where the last one ended, as nothing changes within a test's list."""

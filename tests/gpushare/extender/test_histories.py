@@ -90,7 +90,7 @@ async def play(world: World, weights: Mapping[str, float], seed: int) -> tuple[l
             await world.settle()
             if found := world.overbooked():
                 return found, 0
-        return [], sum(kind == "set" and bool(pod["spec"].get("nodeName")) for kind, pod in world.events)
+        return [], sum(event["type"] == "MODIFIED" for event in world.events)
     finally:
         await world.close()
 

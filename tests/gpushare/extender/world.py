@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from gpushare import wire
 from gpushare.extender.bind import Binder
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.messages import BindingArgs
@@ -19,7 +20,8 @@ from gpushare.extender.node_guard import NodeGuards
 from gpushare.kube.api_errors import UnreachableError
 from gpushare.kube.client import ApiClient, refusal
 from gpushare.manifests import Node, Pod
-from tests.gpushare.extender.rig import INDEX, MEMORY, node, pod
+from tests.gpushare.extender.rig import INDEX, MEMORY, Object, node, pod
+from tests.servers import StubApi, status
 
 UNITS = 4
 
@@ -68,37 +70,44 @@ class Extender:
 
 
 class World:
-    """Nodes a and b with two cards each, pods, leases; what was written in which order; the extenders that follow it."""
+    """Nodes a and b with two cards each, and the extenders that follow an API server."""
 
     def __init__(self, *, guarded: bool, ask_seconds: float = 1.0) -> None:
         self.guarded, self.ask_seconds = guarded, ask_seconds
-        self.pods: dict[str, dict[str, Any]] = {}
-        self.leases: dict[str, dict[str, Any]] = {}
-        self.version = 1
+        self.api = StubApi()
         self.clock = 0.0
-        self.events: list[tuple[str, dict[str, Any]]] = []
         self.calls: list[Call] = []
         self.late: list[Call] = []
         self.extenders: list[Extender] = []
         self._numbers = itertools.count(1)
 
+    @property
+    def pods(self) -> dict[str, Object]:
+        """By uid."""
+        return {one["metadata"]["uid"]: one for one in self.api.pods}
+
+    @property
+    def events(self) -> list[Object]:
+        """The changes of pods, in their order."""
+        return [event for _, plural, event in self.api.history if plural == "pods"]
+
     def start(self) -> None:
         """One more extender, with the API's present state as its book."""
         number = len(self.extenders)
-        book, api = Book(), Client(self, number)
+        book, client = Book(), Client(self, number)
         for name in ("a", "b"):
             book.set_node(msgspec.convert(node(name, UNITS, UNITS), Node))
-        for one in self.pods.values():
+        for one in self.api.pods:
             book.set_pod(msgspec.convert(one, Pod))
         guards = None
         if self.guarded:
-            guards = NodeGuards(api, f"extender-{number}", book.fate_of, self._come_to(number))
+            guards = NodeGuards(client, f"extender-{number}", book.fate_of, self._come_to(number))
         numbers = itertools.count(10**18)
         binder = Binder(
-            api, book, clock_ns=lambda: next(numbers), monotonic=lambda: self.clock, guards=guards,
+            client, book, clock_ns=lambda: next(numbers), monotonic=lambda: self.clock, guards=guards,
             ask_seconds=self.ask_seconds,
         )  # fmt: skip
-        self.extenders.append(Extender(book, binder, len(self.events), self.version))
+        self.extenders.append(Extender(book, binder, len(self.events), self.api.version))
 
     def _come_to(self, number: int) -> Callable[[int, float], Any]:
         async def come_to(version: int, seconds: float) -> bool:
@@ -109,45 +118,43 @@ class World:
     def create(self, units: int, name: str) -> str:
         """A pending pod; its uid."""
         uid = f"u{next(self._numbers)}"
-        self.pods[uid] = pod(name, units, uid=uid)
-        self._changed("set", self.pods[uid])
+        self.api.put(pod(name, units, uid=uid))
         return uid
 
     def delete(self, uid: str) -> None:
         """The pod is gone."""
-        self._changed("remove", self.pods.pop(uid))
+        self.api.delete("pods", self.pods[uid]["metadata"]["name"])
 
     def bind(self, extender: int, uid: str, node: str) -> None:
         """A scheduler orders it."""
-        metadata = self.pods[uid]["metadata"]
-        order = BindingArgs(metadata["name"], "d", uid, node)
+        order = BindingArgs(self.pods[uid]["metadata"]["name"], "d", uid, node)
         task = asyncio.ensure_future(self.extenders[extender].binder.bind(order))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self.extenders[extender].tasks.append(task)
 
     def tell(self, extender: int) -> None:
         """The extender hears of the next event."""
-        one = self.extenders[extender]
-        if one.told < len(self.events):
-            kind, document = self.events[one.told]
-            pod = msgspec.convert(document, Pod)
-            if kind == "set":
-                one.book.set_pod(pod)
+        one, events = self.extenders[extender], self.events
+        if one.told < len(events):
+            item = msgspec.convert(events[one.told]["object"], Pod)
+            if events[one.told]["type"] == "DELETED":
+                one.book.remove_pod(item.metadata)
             else:
-                one.book.remove_pod(pod.metadata)
+                one.book.set_pod(item)
             one.told += 1
-            one.version = int(pod.metadata.resource_version)
+            one.version = int(item.metadata.resource_version)
 
     def do(self, call: Call) -> None:
-        """The API server does what is asked."""
+        """The API server does what is asked; its answer is of now, and may arrive behind a later bind."""
         if call.response is None:
-            call.response = self._answer(call)
+            if call.path.endswith("/leases"):
+                call.body["metadata"]["namespace"] = wire.GUARDS_NAMESPACE
+            call.response = copy.deepcopy(self.api.answer(call.method, call.path, "", call.body))
 
     def refuse(self, call: Call) -> None:
         """Admission refuses, for now."""
         if call.response is None:
-            body = {"kind": "Status", "reason": "Forbidden", "code": 403, "message": "not now"}
-            call.response = (403, body)
+            call.response = status(403, "not now")
 
     def give_up(self, call: Call) -> None:
         """Its sender hears nothing; it may still be done, much later."""
@@ -188,51 +195,9 @@ class World:
     def overbooked(self) -> list[str]:
         """Cards on which more is bound than they have: by the annotations, as the API server has them."""
         used: dict[tuple[str, str], int] = {}
-        for one in self.pods.values():
+        for one in self.api.pods:
             if one["spec"].get("nodeName"):
                 card = (one["spec"]["nodeName"], one["metadata"]["annotations"][INDEX])
                 units = int(one["spec"]["containers"][0]["resources"]["limits"][MEMORY])
                 used[card] = used.get(card, 0) + units
         return [f"{node}/{card}: {units}" for (node, card), units in used.items() if units > UNITS]
-
-    def _changed(self, kind: str, pod: dict[str, Any]) -> None:
-        self.version += 1
-        pod["metadata"]["resourceVersion"] = str(self.version)
-        self.events.append((kind, json.loads(json.dumps(pod))))
-
-    def _answer(self, call: Call) -> tuple[int, dict[str, Any]]:
-        parts = call.path.strip("/").split("/")
-        if "leases" in parts:
-            return self._lease(call.method, parts[-1], call.body)
-        return self._pod(call.method, parts, call.body)
-
-    def _pod(self, method: str, parts: list[str], body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        pod = next((one for one in self.pods.values() if one["metadata"]["name"] == parts[5]), None)
-        if pod is None:
-            return 404, {"kind": "Status", "reason": "NotFound", "code": 404}
-        if method == "GET":
-            # As it is now: a question may be answered before a bind and its answer arrive behind it.
-            return 200, copy.deepcopy(pod)
-        if body["metadata"]["uid"] != pod["metadata"]["uid"] or pod["spec"].get("nodeName"):
-            return 409, {"kind": "Status", "reason": "Conflict", "code": 409}
-        pod["spec"]["nodeName"] = body["target"]["name"]
-        pod["metadata"]["annotations"].update(body["metadata"]["annotations"])
-        self._changed("set", pod)
-        return 201, {"kind": "Status", "status": "Success"}
-
-    def _lease(self, method: str, name: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        if method == "GET":
-            found = self.leases.get(name)
-            return (200, found) if found is not None else (404, {"kind": "Status", "reason": "NotFound", "code": 404})
-        name = body["metadata"]["name"]
-        found = self.leases.get(name)
-        if method == "POST" and found is not None:
-            return 409, {"kind": "Status", "reason": "AlreadyExists", "code": 409}
-        if method == "PUT" and (
-            found is None or found["metadata"]["resourceVersion"] != body["metadata"]["resourceVersion"]
-        ):
-            return 409, {"kind": "Status", "reason": "Conflict", "code": 409}
-        self.version += 1
-        body["metadata"]["resourceVersion"] = str(self.version)
-        self.leases[name] = body
-        return 200, body

@@ -24,17 +24,6 @@ from tests.passing_time import pass_time_until
 from tests.servers import until
 
 
-async def test_node_that_comes_after_its_pods_is_judged_with_them() -> None:
-    """A large cluster's nodes come page by page, and its pods need not wait for them."""
-    async with following(pod("odd", 4, "n", 7), pod("right", 4, "n", 1)) as on:
-        on.api.put(node("n", 10, 10))
-        await until(lambda: on.api.events)
-
-    (event,) = on.api.events
-    assert event["involvedObject"]["name"] == "odd"
-    assert event["message"].endswith("annotations name card 7, but node n has the cards [0, 1]: booked on none")
-
-
 async def test_a_node_that_loses_cards_is_judged_again() -> None:
     """The pods of a node that loses cards are judged again, because no event of theirs comes. Unchanged cards are no news."""
     async with following(node("n", 10, 10), pod("first", 4, "n", 0), pod("last", 4, "n", 1)) as on:

@@ -56,17 +56,6 @@ async def test_pod_that_would_fit_and_is_not_asked_about_is_called() -> None:
         assert len(await turn(on, 5)) == 1
 
 
-async def test_no_pod_is_called_that_would_be_refused_or_is_bound() -> None:
-    """The extender calls no pod that is too large or that was bound in between."""
-    async with stage() as on:
-        refuse(on, "large", 9)
-        bound = refuse(on, "bound", 1)
-        bound.spec.node_name = "n"
-        on.book.set_pod(bound)
-        assert await turn(on, 5) == []
-        assert on.verbs.filter_cache.of("d", "bound") is None
-
-
 async def test_pods_that_fit_nowhere_keep_no_other_waiting() -> None:
     """However many wait longer, with however many requests: a pod that would get a card is reached, again and again."""
     async with stage() as on:
