@@ -40,16 +40,6 @@ def test_chosen_card_is_the_tightest_that_holds_the_request(devices: tuple[Devic
     assert all((chosen.free, chosen.index) <= (device.free, device.index) for device in fitting)
 
 
-def test_card_without_a_slot_is_passed_over_for_the_next_best() -> None:
-    """Best fit among those that hold memory and containers."""
-    cards = node(
-        Device(0, 80, 70, slots=4, slots_used=4), Device(1, 80, 60, slots=4, slots_used=3), Device(2, 80, 20, slots=4)
-    )
-
-    assert choose(cards, Question(Request(10))) == ((1, 10),)
-    assert choose(cards, Question(Request(10, 2))) == ((2, 10),)
-
-
 # Two of one model, of which one is small, and one of another model.
 T4, SMALL_T4, A100 = (
     Device(0, 14, uuid="GPU-0", model="Tesla T4"),
@@ -149,30 +139,6 @@ def asking(request: Request, policy: str, usual: int) -> Question:
     return question(request, Snapshot(forecast=lambda: Forecast({PodClass(usual): 1})), policy)
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), min_size=1, max_size=5),
-    st.lists(st.integers(1, 12), min_size=2, max_size=4),
-    st.sampled_from(wire.POLICIES),
-)
-def test_a_split_is_found_exactly_where_there_is_one(
-    cards: list[tuple[int, int]], parts: list[int], policy: str
-) -> None:
-    """Whatever the policy prefers: the free cards, by size, hold the parts, by size."""
-    devices = [Device(at, total, min(used, total), uuid=str(at)) for at, (total, used) in enumerate(cards)]
-    split = tuple(sorted(parts, reverse=True))
-    asked = asking(Request(sum(parts), wishes=Wishes(split=split)), policy, 4)
-    free = sorted((device.free for device in devices), reverse=True)
-    there_is_one = len(free) >= len(split) and all(have >= want for have, want in zip(free, split, strict=False))
-
-    if not there_is_one:
-        assert reason_against(node(*devices), asked)
-        return
-    shares = choose(node(*devices), asked)
-    assert sorted((units for _, units in shares), reverse=True) == list(split)
-    assert len({index for index, _ in shares}) == len(shares)
-    assert all(devices[index].free >= units for index, units in shares)
-
-
 @pytest.mark.parametrize(("policy", "index"), [("binpack", 1), ("spread", 2), ("fragmentation", 0)])
 def test_each_policy_has_its_own_best_card(policy: str, index: int) -> None:
     """Requests of 8 are usual: on card 0 two of four free units stay useless as they were, elsewhere eight would be broken."""
@@ -227,15 +193,6 @@ def test_a_question_has_what_its_policy_needs() -> None:
     assert question(request, snapshot) == Question(request, "fragmentation", {}, forecast, 0, {"n": 7})
     assert question(request, snapshot, "spread", 3).cpu_milli == 3
     assert question(Request(4), snapshot, "spread", 3) == Question(Request(4), "spread")
-
-
-def test_fragmentation_finds_cards_of_equal_room_alike() -> None:
-    """The lower index, as the others do; another model is another card."""
-    forecast = Forecast({PodClass(8, wishes=Wishes(models=(" a100 ",))): 1.0, PodClass(4): 0.1})
-    asked = question(Request(4), Snapshot(forecast=lambda: forecast), "fragmentation")
-
-    assert choose(node(Device(0, 16, model="T4"), Device(1, 16, model="T4")), asked)[0][0] == 0
-    assert choose(node(Device(0, 16, model="A100"), Device(1, 16, model="T4")), asked)[0][0] == 1
 
 
 def on_card(uid: str, index: int, group: str = "") -> Booking:

@@ -38,6 +38,8 @@ def test_an_unreadable_pod_keeps_what_it_has(book: Book) -> None:
 def test_a_node_with_an_unreadable_pod_gets_no_pods(book: Book) -> None:
     """It may have any card there. Another node goes on, and so does this one once the pod can be read or is gone."""
     book.set_node(node("m"))
+    book.set_unreadable(pod("u").metadata, "m")
+    assert book.snapshot().nodes["m"].published.refusal is not None
     for uid in ("u", "v", "waits"):
         book.set_unreadable(pod(uid).metadata, "" if uid == "waits" else "n")
     refusals = [book.snapshot().nodes[name].published.refusal for name in ("n", "m")]
@@ -93,7 +95,9 @@ def test_a_restored_pod_is_booked(book: Book) -> None:
     book.set_pod(pod("u", 4, on="n", card=1))
     assert used(book) == [0, 0]
 
+    assert book.restores == 0
     book.restart_history()
+    assert book.restores == 1
     book.set_pod(pod("u", 4, on="n", card=0), has_gap=False)
 
     assert used(book) == [4, 0], "nothing that was believed of it counts"

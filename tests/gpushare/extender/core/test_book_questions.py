@@ -102,6 +102,9 @@ def test_a_correction_believes_what_the_api_has_now(book: Book) -> None:
     assert (used(book), book.is_pending(pod("a").metadata)) == ([0, 0], True)
     book.set_pod(pod("a", 3, on="n", card=1, version=11))
     assert used(book) == [0, 3]
+    book.remove_pod(pod("a").metadata)
+    book.correct(pod("a", 3, on="n", card=0, version=12))
+    assert used(book) == [3, 0], "its end was reported wrongly"
 
 
 def test_where_a_pod_is_booked_can_be_asked(book: Book) -> None:
@@ -157,6 +160,7 @@ def test_every_event_touches_what_it_is_about(book: Book) -> None:
         (lambda: book.bound(pod("a").metadata, "n", 0), "a"),
         (lambda: book.forget("a", "n"), "a"),
         (lambda: book.set_pod(pod("w")), "w"),
+        (lambda: book.set_unreadable(pod("x").metadata, ""), "x"),
     ]
     for event, key in events:
         book.touched = set()
@@ -216,7 +220,8 @@ def test_a_node_that_is_gone_is_in_no_answer() -> None:
     book.set_node(node(cpu="8"))
     book.set_node(node("m", cpu="8"))
     assert book.answers.reasons(Request(2)) == {"n": "", "m": ""}
-    book.remove_node("n")
+    for _ in range(2):
+        book.remove_node("n")
 
     assert (book.answers.reasons(Request(2)), set(book.snapshot().nodes)) == ({"m": ""}, {"m"})
     assert dict(book.snapshot().free_cpu) == {"m": 8000}

@@ -30,6 +30,7 @@ from gpushare.extender.core.page_document import (
 )
 from gpushare.extender.core.page_history import BOUND, Decisions
 from gpushare.manifests import PodCondition, PodStatus, Presence
+from gpushare.model.cards import CardFacts, NodeCards, encode_cards
 from gpushare.model.node import Booking, Device, NodeInfo, Published, lay_out
 from gpushare.model.overuse import CardOveruse
 from gpushare.model.pod import Request
@@ -103,6 +104,16 @@ def test_changes_are_what_differs_since_the_version_before(page: Page) -> None:
     assert set(changes) == {"base", "version", "now", "contacts", "numbers", "nodes", "gone"}
     assert (changes["base"], changes["version"], changes["gone"]) == (2, 3, ["m"])
     assert changes["nodes"] == [["n", 1024, [0, 2, 14, 0, 0, 1, 0, 14, 0, 0], 0, "", [], None]]
+
+
+def test_the_document_has_why_cards_are_unhealthy(page: Page) -> None:
+    """By node and card, as the node published it; none is unhealthy at first."""
+    page.at()
+    assert page.whole()["reasons"] == {}
+    cards = (CardFacts(0, "GPU-0", "", 14336, 14), CardFacts(1, "GPU-1", "", 14336, 14, healthy=False, reason="Xid 48"))
+    page.book.set_node(node("n", cards=encode_cards(NodeCards(1, "ids", "GiB", "", cards))))
+
+    assert page.at(101)["reasons"] == page.whole()["reasons"] == {"n": {"1": "Xid 48"}}
 
 
 def test_waiting_pods_have_their_reasons(page: Page) -> None:
@@ -256,6 +267,14 @@ def test_an_unhealthy_card_has_the_reason_that_is_published() -> None:
     assert Rows().reasons == {}
     assert rows.reasons == {"n": {1: "Xid 48"}}
     assert followed(info("n", Device(0, 14)), rows=rows).reasons == {}
+
+
+def test_lost_pods_and_a_refusal_need_attention() -> None:
+    """A pod on no card, and a node that may not be used, are rare and need a person."""
+    lost, refused = followed(info("a", Device(0, 4), unplaced=3), info("b", Device(0, 4), refusal="newer")).entries()
+
+    assert (lost.needs_attention, lost.row.unplaced) == (True, 3)
+    assert (refused.needs_attention, refused.row.refusal) == (True, "newer")
 
 
 def test_sums_are_in_mib_whatever_the_units_are() -> None:
