@@ -87,6 +87,11 @@ def test_a_dispute_ends_where_our_plugin_runs(book: Book) -> None:
     assert book.touched == set(), "there is no conflict any more"
     assert book.set_pod(pod("u", 4, on="n", card=1), has_gap=False) is None
 
+    book.set_pod(pod("u", 4, on="n", card=0, version=10), has_gap=True)
+    book.remove_pod(pod("u").metadata)
+    book.audited()
+    assert used(book) == [0, 0]
+
 
 def test_a_restored_pod_is_booked(book: Book) -> None:
     """A restored pod is booked again, because its end was in a history that is lost."""
@@ -104,16 +109,18 @@ def test_a_restored_pod_is_booked(book: Book) -> None:
 
 
 def test_a_lost_bind_frees_its_card(book: Book) -> None:
-    """The restored state shows the pod unbound, so its booking does not hold."""
+    """The restored state shows the pod unbound, so its booking does not hold, nor that of a pod without a card."""
+    book.set_pod(pod("v", 4, on="n"))
     book.set_pod(pod("u", 4, on="n", card=0))
     book.set_pod(pod("u", 4))
     assert used(book) == [4, 0], "without a restore it is an old event"
     book.restart_history()
     assert used(book) == [4, 0]
 
-    book.set_pod(pod("u", 4))
+    for uid in ("u", "v"):
+        book.set_pod(pod(uid, 4))
 
-    assert used(book) == [0, 0]
+    assert (used(book), book.snapshot().nodes["n"].unplaced) == ([0, 0], 0)
     assert book.is_pending(pod("u").metadata)
     book.set_pod(pod("u", 4, on="n", card=1), has_gap=False)
     assert used(book) == [0, 4]
