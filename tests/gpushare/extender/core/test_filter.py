@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpushare import wire
@@ -62,6 +62,7 @@ def test_every_name_comes_back_exactly_once(names: list[str], request: int) -> N
         assert list(refused) == sorted(refused, key=lambda reason: names.index(refused[reason][0]))
 
 
+@example(["full", "free"], 6, 40)
 @given(ASKED, st.integers(1, 20), st.sampled_from([0, 40]))
 def test_answers_that_are_known_make_no_difference(names: list[str], request: int, others: int) -> None:
     """Whether most nodes are asked about or few of them; and a caller that keeps them has them all afterwards."""
@@ -85,6 +86,7 @@ def test_a_pod_without_its_slots_is_refused_on_slots_nodes_alone() -> None:
 
     assert (result.fitting, result.failed) == (["free"], {})
     assert result.unresolvable == {wire.REASON_SLOT_MISSING: ["slotted"]}
+    assert filter_nodes(Question(Request(0)), ["slotted"], SLOTS).fitting == ["slotted"]
     lone = filter_nodes(Question(Request(0, 0, names_slots=False)), ["slotted", "free", "gone"], SLOTS)
     assert (lone.fitting, lone.unresolvable) == (["free", "gone"], {wire.REASON_SLOT_MISSING: ["slotted"]})
 

@@ -60,6 +60,7 @@ MORE = Snapshot(
         # Filter judges a node that is unknown or too small, but it must not win here, nor if nodes are compared.
         (Question(Request(12)), {"gone": 0, "full": 0, "empty": 6}),
         (question(Request(12), MORE, "fragmentation"), {"full": 0, "empty": 10}),
+        (question(Request(40), MORE, "fragmentation"), {"full": 0, "empty": 0}),
         (Question(Request(1)), {"full": 9}),
         # Cards have no opinion on a pod that asks for nothing.
         (Question(Request(0)), {"empty": 0, "full": 0}),
