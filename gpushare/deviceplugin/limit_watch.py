@@ -79,7 +79,6 @@ class LimitWatch:
     metrics: PluginMetrics
     flags: LimitFlags
     container: ContainerFlags
-    interval: float
     proc: Path
     clock: Callable[[], float]
     cdi_folders: tuple[Path, ...] = CDI_FOLDERS
@@ -144,12 +143,6 @@ class LimitWatch:
         if found is None and self.flags.is_required:
             raise NoCandidateError("the driver cannot limit the container to its share, and --memory-limit is require")
         return found
-
-    async def run(self) -> None:
-        """Look for ever."""
-        while True:
-            await self.look()
-            await asyncio.sleep(self.interval)
 
     async def look(self) -> None:
         """Verify the limit of each container that runs, and publish the result."""

@@ -10,7 +10,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,7 @@ from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer, stay_registered
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.deviceplugin.limit_watch import LimitWatch
-from gpushare.deviceplugin.stuck_pod_sweeper import StuckPodSweeper
+from gpushare.deviceplugin.stuck_pod_sweeper import LOOK_SECONDS, StuckPodSweeper
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
 from gpushare.deviceplugin.usage_watch import OveruserEvictor, ProcessOwners, UsageWatch
 from gpushare.errors import GpushareError, UsageError
@@ -158,7 +158,7 @@ class DevicePlugin:
         if settings.limits.is_on:
             self.limits = LimitWatch(
                 self.session, self.thread, self.node, self.health, self.pods, self.client, self.events, self.metrics,
-                settings.limits, settings.container, settings.usage.interval, Path(settings.usage.proc_root), self.clock,
+                settings.limits, settings.container, Path(settings.usage.proc_root), self.clock,
             )  # fmt: skip
             self.watch.on_count = self.limits.check
 
@@ -168,9 +168,9 @@ class DevicePlugin:
         await self.begin()
         await self._serve(group)
         if self.settings.usage.is_needed:
-            group.create_task(self._usage_watch(self.settings.usage).run())
+            group.create_task(_repeat(self._usage_watch(self.settings.usage).look, self.settings.usage.interval))
         if self.limits is not None:
-            group.create_task(self.limits.run())
+            group.create_task(_repeat(self.limits.look, self.settings.usage.interval))
         group.create_task(self.watch.run())
         group.create_task(follow_declared(self.client, self.node, self.health))
         # Changes of our Node by others: by a kubelet that starts again, by an operator.
@@ -242,7 +242,7 @@ class DevicePlugin:
             lambda: server.is_watched, allocator.held_for_good, self.metrics, events, self.clock,
             delete=settings.delete_unadmitted,
         )  # fmt: skip
-        group.create_task(sweeper.run())
+        group.create_task(_repeat(sweeper.look, LOOK_SECONDS))
 
     def _usage_watch(self, flags: UsageFlags) -> UsageWatch:
         evictor = OveruserEvictor(self.client, self.metrics, self.events, flags.eviction_grace) if flags.evict else None
@@ -251,6 +251,13 @@ class DevicePlugin:
             self.pods.in_admission_order, lambda: self.pods.by_kubelet_uid(self.node.metadata),
             ProcessOwners(Path(flags.proc_root)), self.metrics, self.events, flags, self.clock, self.node.show_overuse, evictor,
         )  # fmt: skip
+
+
+async def _repeat(look: Callable[[], Awaitable[None]], seconds: float) -> None:
+    """Look for ever."""
+    while True:
+        await look()
+        await asyncio.sleep(seconds)
 
 
 def _boot_id() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -48,12 +47,6 @@ class StuckPodSweeper:
     reported: dict[str, str] = field(default_factory=dict, init=False)
     deleted: set[str] = field(default_factory=set, init=False)
     logged: str = field(default="", init=False)
-
-    async def run(self) -> None:
-        """Look for ever."""
-        while True:
-            await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
         """Look once. While the kubelet does not hold our list, each pod is refused."""

@@ -5,7 +5,6 @@ The decisions are in ``usage``; this asks NVML and the kernel, and publishes to 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,12 +72,6 @@ class UsageWatch:
     evictor: OveruserEvictor | None = None
     overuse: Overuse = field(default_factory=Overuse, init=False)
     shown: ShownOveruse = field(default_factory=ShownOveruse, init=False)
-
-    async def run(self) -> None:
-        """Look for ever."""
-        while True:
-            await self.look()
-            await asyncio.sleep(self.rules.interval)
 
     async def look(self) -> None:
         """One look at all cards. A card that does not answer is unknown, not idle."""
