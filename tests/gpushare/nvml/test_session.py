@@ -136,25 +136,6 @@ def test_a_count_that_may_not_be_whole_is_made_again(
     assert len(opened) == 2
 
 
-def test_without_the_kernels_list_each_count_reopens_nvml(
-    simulate: Simulate, tmp_path: Path, opened: list[int], caplog: pytest.LogCaptureFixture
-) -> None:
-    """A session never learns of a card that came later. One line names the folder: a flag may be mistyped, a mount missing."""
-    state = simulate("t4x2")
-    session = NvmlSession(None, sysfs=tmp_path / "nowhere")
-    session.count()
-    added = state.add_card("t4")
-
-    assert session.poll() == Reports()
-    assert added in [card.uuid for card in session.count().cards]
-    assert len(opened) == 2
-    session.close()
-    assert [record.getMessage() for record in caplog.records] == [
-        "the kernel does not tell which cards the driver has, NVML is opened again for each count "
-        f"sys_root={tmp_path}/nowhere"
-    ]
-
-
 def test_an_unknown_error_of_the_count_closes_the_session(simulate: Simulate, session: NvmlSession) -> None:
     """No half-open state."""
     state = simulate("t4x2")

@@ -16,7 +16,7 @@ import pytest
 from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason
 from gpushare.errors import NoCandidateError
-from gpushare.kube.api_errors import ApiError, UnreachableError
+from gpushare.kube.api_errors import ApiError
 from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.admitting_node import Line, gpu_pod, stage
 from tests.servers import until
@@ -161,24 +161,6 @@ def _refusing(name: str, code: int) -> Any:
         return (code, {"message": "denied"}) if method == "PATCH" and path.endswith(f"/pods/{name}") else None
 
     return fault
-
-
-@pytest.mark.parametrize("code", [400, 403, 429, 500, None])
-async def test_a_pod_that_may_not_be_changed_ends_no_other(monkeypatch: pytest.MonkeyPatch, code: int | None) -> None:
-    """An admission webhook refuses the write on a pod that came without the extender, or the answer to the write is lost."""
-
-    async def lost(*_: object, **__: object) -> None:
-        raise UnreachableError("no answer", may_have_happened=True)
-
-    async with stage([gpu_pod("odd", 4, card=None), gpu_pod("a", 8, card=1)]) as node:
-        if code is None:
-            monkeypatch.setattr(node.client, "annotate_pod", lost)
-        else:
-            node.api.fault = _refusing("odd", code)
-        await node.admit("a")
-        assert (node.has("a"), node.card("odd")) == ({1}, "-")
-        if code is not None:
-            await node.start("a")
 
 
 @pytest.mark.parametrize("code", [400, 403, 500])

@@ -8,50 +8,13 @@ from typing import Any
 import pytest
 
 from gpushare import wire
-from gpushare.errors import NoCandidateError
-from tests.gpushare.deviceplugin.admitting_node import UUIDS, AdmittingNode, Line, gpu_pod, stage
+from tests.gpushare.deviceplugin.admitting_node import UUIDS, Line, gpu_pod, stage
 
 
 def by_hand(units: int = 3, **wishes: str) -> dict[str, Any]:
     """A pod that names its node itself and has wishes."""
     annotations = {wire.PEOPLE_PREFIX + name.replace("_", "-"): text for name, text in wishes.items()}
     return gpu_pod("by-hand", units, card=None, annotations=annotations)
-
-
-async def refusal(node: AdmittingNode) -> str:
-    """Why the pod is turned away; the event on it gives the same reason."""
-    with pytest.raises(NoCandidateError) as caught:
-        await node.admit("by-hand")
-    # A kubelet's call waits for no event.
-    assert not any(node.api.events)
-    await node.allocator.reconcile()
-    ((_, note),) = [(event["reason"], event["message"]) for event in node.api.events if event]
-    reason = str(caught.value).partition("gets no card: ")[2]
-    assert reason
-    assert note.endswith(reason)
-    assert node.card("by-hand") == "-"
-    return reason
-
-
-@pytest.mark.parametrize(
-    ("units", "wishes", "reason"),
-    [
-        (3, {"card_model": "H100"}, wire.REASON_NO_SUCH_CARD),
-        (45, {"split": "15,15,15"}, wire.REASON_TOO_FEW_CARDS),
-        (15, {}, wire.REASON_NO_CARD_LARGE_ENOUGH),
-        (3, {"policy": "sprad"}, "annotation gpushare.aliyun.com/policy is none of binpack, spread, fragmentation"),
-    ],
-)
-async def test_a_wish_that_the_node_cannot_grant_is_refused(units: int, wishes: dict[str, str], reason: str) -> None:
-    """The plugin refuses the pod with the extender's own reason, in the kubelet's message and in an event on the pod.
-
-    A wish that cannot be read on a pod that runs disturbs no other.
-    """
-    odd = gpu_pod("odd", 2, card=0, annotations={"gpushare.aliyun.com/policy": "nonsense"})
-    async with stage([odd, by_hand(units, **wishes), gpu_pod("good", 4, card=1)]) as node:
-        assert await refusal(node) == reason
-        await node.admit("good")
-        assert node.has("good") == {1}
 
 
 async def test_a_split_of_a_pod_bound_by_hand_is_written_by_container() -> None:
@@ -149,14 +112,3 @@ async def test_ids_do_not_overrule_a_wish_before_the_start(
         has = kept.allocation
         assert (has.shares if has else None) == (None if is_refused else ((0, 3),))
         assert [event["message"].rpartition(": ")[2] for event in node.api.events] == [reason] * is_refused
-
-
-async def test_hand_bound_pods_cause_no_event_within_a_call() -> None:
-    """A kubelet admits one pod at a time, so its call must not wait for a write for each pod of another tenant."""
-    others = [gpu_pod(f"other-{number}", 14, card=None) for number in range(30)]
-    async with stage([gpu_pod("full", 14, card=0), gpu_pod("honest", 14, card=1), *others], sizes=(14, 14)) as node:
-        await node.admit("full")
-        await node.admit("honest")
-
-        assert node.has("honest") == {1}
-        assert not node.api.events

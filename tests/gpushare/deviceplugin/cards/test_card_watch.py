@@ -61,26 +61,6 @@ async def test_faults_during_plugin_downtime_are_reported_once(simulate: Simulat
     assert [one for one in told if one[1] == "recovery action"] == [("rig", "recovery action")]
 
 
-async def test_a_lost_card_is_asked_again_ever_more_seldom(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No spinning: NVML is opened again immediately, then after 1, 2, 4, ... seconds, at most at the pace of the counts."""
-    async with running(simulate("t4x2", driver=NEW)) as rig:
-        inits: list[float] = []
-        init = pynvml.nvmlInitWithFlags
-        monkeypatch.setattr(pynvml, "nvmlInitWithFlags", lambda flags: (inits.append(rig.clock.now), init(flags)))
-        rig.state.lose(rig.uuids[0])
-        await rig.reached(["lost", ""])
-        # The kubelet hears of it before the first count: time stands still until that is done.
-        await rig.settled()
-        for _ in range(60):
-            rig.clock.now += 0.5
-            await rig.settled()
-
-        assert [round(time - 1000) for time in inits] == [0, 1, 3, 7, 15, 25]
-        assert rig.reasons() == ["lost", ""]
-        rig.state.post_xid(rig.uuids[1], 48)
-        await rig.reached(["lost", "Xid 48"])
-
-
 # Faults that only a new container may cure: kept from the devices, an older library.
 @pytest.mark.parametrize("code", [pynvml.NVML_ERROR_NO_PERMISSION, pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH])
 async def test_a_fault_of_the_own_container_ends_the_plugin(simulate: Simulate, code: int) -> None:

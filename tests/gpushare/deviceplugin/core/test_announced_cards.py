@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpushare.deviceplugin.core.announced_cards import (
     ENDED,
@@ -30,7 +28,7 @@ from gpushare.deviceplugin.core.announced_cards import (
 )
 from gpushare.manifests import Node, NodeStatus, NodeSystemInfo, ObjectMeta, ReportedNode
 from gpushare.model.cards import NOT_SHARED, CardFacts, NodeCards, encode_cards
-from gpushare.model.conditions import HEARTBEAT_SECONDS
+from gpushare.model.conditions import HEARTBEAT_SECONDS, time_text
 
 
 def card(name: str, index: int) -> PhysicalCard:
@@ -234,21 +232,6 @@ def test_a_card_has_left_once_it_is_away_and_no_pod_names_it(here: set[str], in_
 
 HEALTHY = CardFacts(0, "GPU-0", "Tesla T4", 15079, 14)
 UNHEALTHY = CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False, reason="Xid 79")
-HEALTHS = st.sampled_from([ENDED, no_cards("no driver"), Health("True", "CardsHealthy", "card 0 is healthy")])
-
-
-def written(node: dict[str, Any], health: Health, overuse: str, now: float) -> dict[str, Any] | None:
-    """The Node after the write, None without one."""
-    return merged(node, report_for(msgspec.convert(node, ReportedNode), health, overuse, now))
-
-
-def merged(node: dict[str, Any], patch: dict[str, Any] | None) -> dict[str, Any] | None:
-    """As the API server merges it."""
-    if patch is None:
-        return None
-    annotations = {**node["metadata"]["annotations"], **patch.get("metadata", {}).get("annotations", {})}
-    kept = {name: text for name, text in annotations.items() if text is not None}
-    return {"metadata": {"annotations": kept}, "status": {**node["status"], **patch.get("status", {})}}
 
 
 def test_condition_names_each_card_and_its_state() -> None:
@@ -277,65 +260,65 @@ def test_many_cards_make_no_endless_message() -> None:
     assert len(health_of(with_cards(*[UNHEALTHY] * 128)).message) == len(no_cards("x" * 10_000).message) == 4096
 
 
-@given(health=HEALTHS, overuse=st.sampled_from(["", "[]"]), now=st.integers(0, 10**9))
-def test_a_node_that_shows_all_is_written_once(health: Health, overuse: str, now: int) -> None:
-    """After the write there is nothing to write until the heartbeat is due, and then the time of the change stays."""
-    node = written({"metadata": {"annotations": {"x": "y"}}, "status": {}}, health, overuse, now)
-
-    assert node is not None
-    assert node["metadata"]["annotations"].get("aliyun.com/gpushare-overuse", "") == overuse
-    assert written(node, health, overuse, now + HEARTBEAT_SECONDS - 1) is None
-    beaten = written(node, health, overuse, now + HEARTBEAT_SECONDS)
-    assert beaten is not None
-    before, after = node["status"]["conditions"][0], beaten["status"]["conditions"][0]
-    assert before["lastTransitionTime"] == after["lastTransitionTime"]
-    assert before["lastHeartbeatTime"] < after["lastHeartbeatTime"]
+def condition(health: Health, at: int, since: int | None = None, name: str = "GPUShareHealthy") -> dict[str, str]:
+    """A condition as it is written at a time, with its status since another."""
+    times = {"lastHeartbeatTime": time_text(at), "lastTransitionTime": time_text(at if since is None else since)}
+    return {"type": name, "status": health.status, "reason": health.reason, "message": health.message, **times}
 
 
-@given(before=HEALTHS, after=HEALTHS)
-def test_time_of_change_is_that_of_the_status(before: Health, after: Health) -> None:
-    """Another reason of the same status is written and keeps the time."""
-    node = written({"metadata": {"annotations": {}}, "status": {}}, before, "", 100)
-    assert node is not None
-    changed = written(node, after, "", 200)
-
-    assert (changed is None) == (before == after)
-    if changed is not None:
-        then, now = node["status"]["conditions"][0], changed["status"]["conditions"][0]
-        assert (then["lastTransitionTime"] == now["lastTransitionTime"]) == (before.status == after.status)
+def shown(*conditions: dict[str, str], overuse: str = "") -> ReportedNode:
+    """A Node that has these."""
+    annotations = {OVERUSE: overuse} if overuse else None
+    document = {"metadata": {"annotations": annotations}, "status": {"conditions": conditions}}
+    return msgspec.convert(document, ReportedNode)
 
 
-def test_clock_that_went_back_does_not_end_the_heartbeat() -> None:
-    """A heartbeat of the far future is replaced, and so is one that cannot be read."""
-    node = written({"metadata": {"annotations": {}}, "status": {}}, ENDED, "", 10**9)
-    assert node is not None
-    assert written(node, ENDED, "", 10**9 - HEARTBEAT_SECONDS) is not None
-    assert written(node, ENDED, "", 10**9 - HEARTBEAT_SECONDS + 1) is None
-    node["status"]["conditions"][0]["lastHeartbeatTime"] = "soon"
-    assert written(node, ENDED, "", 10**9) is not None
+def writes(*conditions: dict[str, str]) -> dict[str, Any]:
+    """The patch of these conditions alone."""
+    return {"status": {"conditions": [*conditions]}}
 
 
-def test_condition_about_limits_is_there_while_limits_are_on() -> None:
-    """It is written apart from the other, and removed by a plugin that limits nothing."""
-    limits, node = (
-        Health("False", "DriverTooOld", "R615"),
-        written({"metadata": {"annotations": {}}, "status": {}}, ENDED, "", 100),
-    )
-    assert node is not None
-    patch = report_for(msgspec.convert(node, ReportedNode), ENDED, "", 101, limits)
-    assert patch is not None
-    (added,) = patch["status"]["conditions"]
-    assert (added["type"], added["status"], added["reason"]) == ("GPUShareMemoryLimits", "False", "DriverTooOld")
-    node["status"]["conditions"].append(added)
-    assert report_for(msgspec.convert(node, ReportedNode), ENDED, "", 102, limits) is None
-    gone = report_for(msgspec.convert(node, ReportedNode), ENDED, "", 102)
-    assert gone == {"status": {"conditions": [{"type": "GPUShareMemoryLimits", "$patch": "delete"}]}}
+OVERUSE, LIMITS, LATE = "aliyun.com/gpushare-overuse", "GPUShareMemoryLimits", 10**9
+GOOD, OTHER_WORDS, TOO_OLD = Health("True", "A", "x"), Health("True", "B", "y"), Health("False", "DriverTooOld", "R615")
+THERE, OF_LIMITS = condition(GOOD, 100), condition(TOO_OLD, 100, name=LIMITS)
+# The Node, what it should show of health, overuse and limits, the time, and the patch.
+REPORTS: dict[str, tuple[ReportedNode, Health, str, Health | None, int, dict[str, Any] | None]] = {
+    "nothing is there": (ReportedNode(), GOOD, "", None, 100, writes(THERE)),
+    "all is there": (shown(THERE), GOOD, "", None, 99 + HEARTBEAT_SECONDS, None),
+    "a heartbeat keeps the time of the status": (
+        shown(THERE), GOOD, "", None, 100 + HEARTBEAT_SECONDS, writes(condition(GOOD, 100 + HEARTBEAT_SECONDS, 100)),
+    ),
+    "other words keep it": (shown(THERE), OTHER_WORDS, "", None, 200, writes(condition(OTHER_WORDS, 200, 100))),
+    "another status has a new one": (shown(THERE), ENDED, "", None, 200, writes(condition(ENDED, 200))),
+    "the status has no time": (
+        shown(THERE | {"lastTransitionTime": ""}), OTHER_WORDS, "", None, 200, writes(condition(OTHER_WORDS, 200)),
+    ),
+    "the heartbeat is of the far future": (
+        shown(condition(GOOD, LATE)), GOOD, "", None, LATE - HEARTBEAT_SECONDS,
+        writes(condition(GOOD, LATE - HEARTBEAT_SECONDS, LATE)),
+    ),
+    "of the near one": (shown(condition(GOOD, LATE)), GOOD, "", None, LATE - HEARTBEAT_SECONDS + 1, None),
+    "it cannot be read": (
+        shown(THERE | {"lastHeartbeatTime": "soon"}), GOOD, "", None, 200, writes(condition(GOOD, 200, 100)),
+    ),
+    "a pod overuses": (shown(THERE), GOOD, "[1]", None, 101, {"metadata": {"annotations": {OVERUSE: "[1]"}}}),
+    "it goes on": (shown(THERE, overuse="[1]"), GOOD, "[1]", None, 101, None),
+    "no pod overuses": (
+        shown(THERE, overuse="[1]"), GOOD, "", None, 101, {"metadata": {"annotations": {OVERUSE: None}}},
+    ),
+    "limits are on": (shown(THERE), GOOD, "", TOO_OLD, 100, writes(OF_LIMITS)),
+    "they stay": (shown(THERE, OF_LIMITS), GOOD, "", TOO_OLD, 101, None),
+    "a plugin limits nothing": (
+        shown(THERE, OF_LIMITS), GOOD, "", None, 101, writes({"type": LIMITS, "$patch": "delete"}),
+    ),
+}  # fmt: skip
 
 
-def test_annotation_goes_when_no_pod_overuses() -> None:
-    """The condition is not written beside it if it stays."""
-    node = written({"metadata": {"annotations": {}}, "status": {}}, ENDED, "[1]", 100)
-    assert node is not None
-    patch = report_for(msgspec.convert(node, ReportedNode), ENDED, "", 101)
-
-    assert patch == {"metadata": {"annotations": {"aliyun.com/gpushare-overuse": None}}}
+@pytest.mark.parametrize(
+    ("node", "health", "overuse", "limits", "now", "expected"), REPORTS.values(), ids=REPORTS.keys()
+)
+def test_report_writes_what_differs_and_the_heartbeat(
+    node: ReportedNode, health: Health, overuse: str, limits: Health | None, now: int, expected: dict[str, Any] | None
+) -> None:
+    """Conditions and the overuse annotation; a clock that went back does not end the heartbeat."""
+    assert report_for(node, health, overuse, now, limits) == expected

@@ -113,6 +113,7 @@ def test_no_other_pod_is_stuck(other: Pod) -> None:
         ({}, {}, ""),
         ({"full": 14}, {}, wire.REASON_NO_CARD_FITS),
         ({"full": 13}, {"units": 1}, ""),
+        ({}, {"annotations": {"gpushare.aliyun.com/same-card": "g"}}, ""),
         ({"full": 9}, {"units": 14, "annotations": {"gpushare.aliyun.com/split": "whole"}}, wire.REASON_NO_CARD_FITS),
         ({"full": 9}, {"units": 14, "annotations": {"gpushare.aliyun.com/split": "14,14"}}, None),
         ({"full": 14}, {"annotations": {"gpushare.aliyun.com/card-model": "H100"}}, None),
