@@ -19,9 +19,19 @@ KNOWS_ACTIONS = "580.65.06"
 
 
 @pytest.fixture
-def session(clean_pynvml: None) -> Iterator[NvmlSession]:
-    """Closed; put away after the test."""
-    opened = NvmlSession(None)
+def bus(tmp_path: Path) -> Path:
+    """Where the kernel links the cards of its NVIDIA driver; two are there."""
+    folder = tmp_path / "sys/bus/pci/drivers/nvidia"
+    folder.mkdir(parents=True)
+    for address in ("0000:04:00.0", "0000:07:00.0"):
+        (folder / address).symlink_to("card")
+    return folder
+
+
+@pytest.fixture
+def session(clean_pynvml: None, tmp_path: Path, bus: Path) -> Iterator[NvmlSession]:
+    """A closed one on a machine with a kernel that reports its cards; put away after the test."""
+    opened = NvmlSession(None, sysfs=tmp_path / "sys")
     yield opened
     opened.close()
 
@@ -68,24 +78,6 @@ def test_unread_events_survive_a_reopening_of_nvml(simulate: Simulate, session: 
 
 
 @pytest.fixture
-def bus(tmp_path: Path) -> Path:
-    """Where the kernel links the cards of its NVIDIA driver; two are there."""
-    folder = tmp_path / "sys/bus/pci/drivers/nvidia"
-    folder.mkdir(parents=True)
-    for address in ("0000:04:00.0", "0000:07:00.0"):
-        (folder / address).symlink_to("card")
-    return folder
-
-
-@pytest.fixture
-def told(clean_pynvml: None, tmp_path: Path, bus: Path) -> Iterator[NvmlSession]:
-    """A session on a machine with a kernel that reports its cards; put away after the test."""
-    opened = NvmlSession(None, sysfs=tmp_path / "sys")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def opened(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry each time that NVML is initialised."""
     calls: list[int] = []
@@ -95,43 +87,43 @@ def opened(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_count_leaves_nvml_open_if_the_kernel_reports_changes(
-    simulate: Simulate, told: NvmlSession, opened: list[int]
+    simulate: Simulate, session: NvmlSession, opened: list[int]
 ) -> None:
     """The cards' facts are read again, and no Xid can fall into a gap."""
     state = simulate("t4x2", driver="535.104.05")
     first = state.add_card("a100-sxm4-80gb")
     state.remove_card(uuids(state)[1])
-    assert not any(card.mig for card in told.count().cards)
+    assert not any(card.mig for card in session.count().cards)
     state.set_value(first, "mig", "on")
 
-    assert [card.uuid for card in told.count().cards if card.mig] == [first]
-    assert (len(opened), told.poll()) == (1, Reports())
+    assert [card.uuid for card in session.count().cards if card.mig] == [first]
+    assert (len(opened), session.poll()) == (1, Reports())
 
 
 @pytest.mark.parametrize(
     "what", ["a lost card", "NVML shut under us", "ten minutes", "another number than the kernel's"]
 )
 def test_a_count_that_may_not_be_whole_is_made_again(
-    simulate: Simulate, told: NvmlSession, opened: list[int], bus: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    simulate: Simulate, session: NvmlSession, opened: list[int], bus: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """A lost card may be another by now, or be back; and the kernel may tell of a card before NVML can count it, or after."""
     state = simulate("t4x2")
-    told.count()
+    session.count()
     if what == "a lost card":
         state.lose(uuids(state)[0])
     elif what == "NVML shut under us":
         pynvml.nvmlShutdown()
     elif what == "ten minutes":
-        told.count()
+        session.count()
         assert len(opened) == 1
         now = time.monotonic()
         monkeypatch.setattr(time, "monotonic", lambda: now + 600)
     else:
         (bus / "0000:0a:00.0").symlink_to("card")
-        told.count()
-        assert told.poll() == Reports()
+        session.count()
+        assert session.poll() == Reports()
         opened.pop()
-    told.count()
+    session.count()
 
     assert len(opened) == 2
 

@@ -9,13 +9,7 @@ import msgspec
 import pytest
 
 from gpushare import wire
-from gpushare.deviceplugin.core.bookings import (
-    allocation_by_book,
-    kept_ids,
-    open_units,
-    pod_cards,
-    why_fixed,
-)
+from gpushare.deviceplugin.core.bookings import allocation_by_book, kept_ids, open_units, pod_cards, why_fixed
 from gpushare.deviceplugin.core.devices import DeviceIds
 from gpushare.deviceplugin.core.holdings import Entry, Grant, Holdings, lay
 from gpushare.deviceplugin.core.kept_pods import KeptPod, keep

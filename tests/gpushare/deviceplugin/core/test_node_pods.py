@@ -64,6 +64,7 @@ def gone(uid: str) -> Shown:
 
 
 HUGE, LAST = "9" * 5000, 2**64
+AT_5, AT_9 = "2026-01-01T00:00:05Z", "2026-01-01T00:00:09Z"
 # The pods that are shown, and the order of admission after it.
 HISTORIES: dict[str, list[Shown | list[str]]] = {
     "an update does not move a pod, whatever its assume time, and a list adds new ones at the end": [
@@ -107,6 +108,12 @@ HISTORIES: dict[str, list[Shown | list[str]]] = {
         listed(*(pod(uid, version=version) for uid, version in (("a", 7), ("b", 8), ("ended", 9))), version="20"),
         ["restored", "a", "ended"],
     ],
+    "what a kubelet finds at its start comes by age, in seconds, and before all that are bound later": [
+        put("young", version=1, created=AT_9), put("b", version=2, created=AT_5), put("a", version=3, created=AT_5),
+        put("timeless", version=4), NodePods.were_found,
+        put("old", version=5, created="2025-01-01T00:00:00Z"), put("young", version=6, created=AT_9),
+        ["timeless", "b", "a", "young", "old"], NodePods.were_found, ["timeless", "old", "b", "a", "young"],
+    ],
     "the end of a pod at the first version is not final": [ended("c", 1), put("c", version=2), ["c"]],
     "a version that is no number is news whenever it comes, and an end at such a version stands": [
         put("a", version=5, name="first"), put("a", version="x", name="second"), ["second"],
@@ -128,26 +135,6 @@ def test_pods_are_admitted_in_the_order_of_their_bindings(
             assert order(pods) == step
         else:
             step(pods)
-
-
-def test_what_a_kubelet_finds_at_its_start_comes_by_age() -> None:
-    """In seconds, the first that was bound; of one second the first that was bound, and before all that are bound later."""
-    times = {
-        "young": "2026-01-01T00:00:09Z",
-        "b": "2026-01-01T00:00:05Z",
-        "a": "2026-01-01T00:00:05Z",
-        "old": "2025-01-01T00:00:00Z",
-    }
-    pods = NodePods()
-    for version, uid in enumerate(("young", "b", "a", "timeless"), 1):
-        pods.set(pod(uid, version=version, created=times.get(uid)))
-    pods.were_found()
-    pods.set(pod("old", version=5, created=times["old"]))
-    pods.set(pod("young", version=6, created=times["young"]))
-    assert order(pods) == ["timeless", "b", "a", "young", "old"]
-
-    pods.were_found()
-    assert order(pods) == ["timeless", "old", "b", "a", "young"]
 
 
 def test_ends_are_not_remembered_for_ever() -> None:
