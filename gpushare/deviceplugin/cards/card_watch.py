@@ -59,8 +59,6 @@ _LONGEST_QUEUE: Final = 1000
 # How often the ConfigMap of cards that are declared unhealthy is read, in seconds: people and scripts write it, and the extender
 # acts on it before that.
 POLL_SECONDS: Final = 30.0
-# Characters of the name of a ConfigMap.
-_LONGEST_NAME: Final = 253
 _DECODER: Final = Decoder(ConfigMap)
 
 _Report = tuple[str, ObjectMeta, str, str, Level]
@@ -405,13 +403,8 @@ async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealt
 
     It is the ConfigMap ``kube-system/unhealthy-gpu-<node>`` of the contract. The extender follows it too, and stops placing there
     immediately; here the kubelet gets the new list. A role without the right to read it (the original's) is no fault: then
-    only the extender knows. A node with one of the longest names can have no such ConfigMap.
+    only the extender knows. For a node with one of the longest names there can be none, and the API server answers 404.
     """
-    longest = _LONGEST_NAME - len(wire.UNHEALTHY_CONFIGMAP_PREFIX)
-    if len(node.name) > longest:
-        line = "the node's name is too long for a ConfigMap that declares cards unhealthy prefix=%s longest=%d"
-        _LOG.warning(line, wire.UNHEALTHY_CONFIGMAP_PREFIX, longest)
-        return
     name = quote(wire.UNHEALTHY_CONFIGMAP_PREFIX + node.name, safe="")
     path = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps/{name}"
     reported: tuple[str, ...] = ()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpushare.bounds import BODY_BYTES_OF_STRANGERS, METRICS_CONNECTIONS
 from tests.gpushare.deviceplugin.plugin_program import ended, logged, node, plugin, run
 from tests.servers import StubApi, kubeconfig, plain_http, until
 
@@ -23,29 +21,20 @@ async def test_a_missing_driver_ends_it_only_if_it_was_asked_to(tmp_path: Path) 
 
 
 async def test_a_plugin_that_waits_for_cards_can_be_scraped(tmp_path: Path) -> None:
-    """A driver may come later; until then it is alive, has no sample of cards, and logs words that are no Xids once.
-
-    Connections that are silent for longest make room for a scrape, so that the plugin has files left.
-    """
+    """A driver may come later; until then it is alive, has no sample of cards, and logs words that are no Xids once."""
     words: dict[str, Any] = {"DP_DISABLE_HEALTHCHECKS": "48,forty", "DP_ENABLE_HEALTHCHECKS": "-5"}
     api = StubApi(nodes=[node("v1.36.3")])
     async with plugin(tmp_path, "--metrics-address=127.0.0.1:0", api=api, box="none", **words) as running:
         await logged(running, "no cards to share")
         port = (await logged(running, r"metrics at address=127\.0\.0\.1 port=(\d+)"))[1]
-        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(METRICS_CONNECTIONS.most + 1)]
         async with plain_http(f"http://127.0.0.1:{port}") as client:
             alive, metrics = [await client.get(path) for path in ("/healthz", "/metrics")]
-            large = await client.post("/metrics", content=b"x" * (BODY_BYTES_OF_STRANGERS.most + 1))
-        # Sooner than by the limit of idle connections.
-        await until(lambda: all(reader.at_eof() for reader, _ in silent[:2]), "room for a scrape", seconds=60)
-        for _, writer in silent:
-            writer.close()
         await until(lambda: api.nodes[0]["status"].get("conditions"))
         reason = api.nodes[0]["status"]["conditions"][0]["reason"]
         code, log = await ended(running, "no cards to share")
 
     assert (code, reason, log.count("entries=forty,-5")) == (0, "NoCards", 1)
-    assert ((alive.status_code, alive.text), large.status_code) == ((200, "ok"), 413)
+    assert (alive.status_code, alive.text) == (200, "ok")
     assert metrics.headers["content-type"].startswith("text/plain")
     assert ("\ngpushare_held_containers 0.0\n" in metrics.text, "gpushare_cards" in metrics.text) == (True, False)
 
