@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,13 +11,8 @@ import pytest
 from gpushare import wire
 from gpushare.deviceplugin.core.stuck_pods import StuckPod, stuck_pods
 from gpushare.manifests import Pod
-from gpushare.model.cards import CardFacts, NodeCards
-from gpushare.model.node import Booking, NodeInfo, devices_of_cards, lay_out
+from gpushare.model.node import Booking, Device, NodeInfo, lay_out
 
-T4, UNHEALTHY_T4 = (
-    CardFacts(0, "GPU-0", "Tesla T4", 15079, 14),
-    CardFacts(1, "GPU-1", "Tesla T4", 15079, 14, healthy=False),
-)
 RESTART = (
     "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices "
     "aliyun.com/gpu-mem, which is unexpected"
@@ -26,41 +21,27 @@ REPLICA_SET = {"kind": "ReplicaSet", "name": "web-5f7", "uid": "o", "controller"
 
 
 def pod(
-    units: object = 2,
-    *,
-    phase: str = "Failed",
-    reason: str = "UnexpectedAdmissionError",
-    message: str | None = RESTART,
-    owner: dict[str, Any] | None = None,
-    limits: dict[str, Any] | None = None,
-    **metadata: Any,
-) -> Pod:
+    units: object = 2, *, phase: str = "Failed", reason: str = "UnexpectedAdmissionError", message: str | None = RESTART,
+    owner: dict[str, Any] | None = None, limits: dict[str, Any] | None = None, **metadata: Any,
+) -> Pod:  # fmt: skip
     """A pod that the kubelet turned away."""
     asked = {"limits": {"aliyun.com/gpu-mem": units, **(limits or {})}}
-    return msgspec.convert(
-        {
-            "metadata": {"name": "p", "uid": "u", "ownerReferences": [owner] if owner else None, **metadata},
-            "spec": {"containers": [{"name": "c", "resources": asked}, {"name": "beside"}]},
-            "status": {"phase": phase, "reason": reason, "message": message},
-        },
-        Pod,
-    )
+    document = {
+        "metadata": {"name": "p", "uid": "u", "ownerReferences": [owner] if owner else None, **metadata},
+        "spec": {"containers": [{"name": "c", "resources": asked}, {"name": "beside"}]},
+        "status": {"phase": phase, "reason": reason, "message": message},
+    }
+    return msgspec.convert(document, Pod)
 
 
-def found(*pods: Pod, held: dict[str, str] | None = None) -> list[StuckPod]:
-    """The stuck pods."""
-    return stuck_pods(pods, node(T4, UNHEALTHY_T4), held or {})
-
-
-def node(*cards: CardFacts, mode: str = "ids", booked: Mapping[str, int] = {}) -> Callable[[str], NodeInfo]:
-    """The cards that the plugin serves, and the units of card 0 that pods have, by uid."""
-    devices = tuple(devices_of_cards(NodeCards(1, mode, "GiB", "boot", cards)))
+def found(*pods: Pod, held: dict[str, str] | None = None, booked: Mapping[str, int] = {}) -> list[StuckPod]:
+    """The stuck pods of a node with a healthy and an unhealthy card; ``booked`` has by uid what pods have of the first."""
 
     def without(uid: str) -> NodeInfo:
         there = [Booking(one, "team", one, units, ((0, units),)) for one, units in booked.items() if one != uid]
-        return lay_out("", devices, there)
+        return lay_out("", (Device(0, 14, model="Tesla T4"), Device(1, 14, healthy=False)), there)
 
-    return without
+    return stuck_pods(pods, without, held or {})
 
 
 @pytest.mark.parametrize(
@@ -125,16 +106,14 @@ def test_what_runs_on_the_node_counts(booked: dict[str, int], asked: dict[str, A
     """A pod is stuck only if a card has room for it now. While there is none, one that nothing replaces is reported as such."""
     one = pod(asked.pop("units", 2), **asked)
 
-    assert [stuck.no_room for stuck in stuck_pods([one], node(T4, booked=booked), {})] == (
-        [] if no_room is None else [no_room]
-    )
+    assert [stuck.no_room for stuck in found(one, booked=booked)] == ([] if no_room is None else [no_room])
 
 
 def test_a_held_pod_gives_its_own_room_back() -> None:
     """A pod that is held for good stands in the way of its own successor."""
     held = pod(14, phase="Pending", reason="", owner=REPLICA_SET)
 
-    assert len(stuck_pods([held], node(T4, booked={"u": 14}), {"u": "its ids lie on two cards"})) == 1
+    assert len(found(held, held={"u": "its ids lie on two cards"}, booked={"u": 14})) == 1
 
 
 def test_a_pod_held_for_good_is_stuck_while_it_waits() -> None:
