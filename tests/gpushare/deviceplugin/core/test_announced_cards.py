@@ -121,34 +121,28 @@ def test_health_is_no_change_of_shape() -> None:
     assert shape(with_cards(FIRST, msgspec.structs.replace(SECOND, index=2))) != shape(CARDS)
 
 
-def test_what_others_write_is_not_about_us() -> None:
-    """A kubelet writes its node every few minutes; only what we read or write is a reason to look."""
-    plain = node(mem="26", count="2")
-    heart = msgspec.structs.replace(plain, metadata=ObjectMeta(name="n", resource_version="7", labels={"a": "b"}))
-    heart.status = NodeStatus(capacity={"cpu": "9", "aliyun.com/gpu-mem": "26", "aliyun.com/gpu-count": "2"})
-
-    assert about_us(heart) == about_us(plain)
-    assert about_us(Node()) == about_us(Node(ObjectMeta(name="n")))
-
-
 SHOWN = node(mem="26", count="2").status or NodeStatus()
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        node(mem="0", count="2"),
-        node(mem="26"),
-        Node(ObjectMeta(uid="other"), SHOWN),
-        Node(ObjectMeta(annotations={"gpushare.aliyun.com/recovered": "0"}), SHOWN),
-        Node(ObjectMeta(annotations={"aliyun.com/gpushare-cards": "{}"}), SHOWN),
-        Node(ObjectMeta(labels={"cgpu.disable.isolation": "true"}), SHOWN),
-        Node(ObjectMeta(), msgspec.structs.replace(SHOWN, node_info=NodeSystemInfo(boot_id="two"))),
-    ],
-)
-def test_what_we_read_is_about_us(changed: Node) -> None:
-    """Each part that the plugin reads or writes makes a difference."""
-    assert about_us(changed) != about_us(node(mem="26", count="2"))
+OTHERS = NodeStatus(capacity={"cpu": "9", "aliyun.com/gpu-mem": "26", "aliyun.com/gpu-count": "2"})
+# A Node that has changed, and whether that is about us.
+CHANGED = {
+    "what others write": (Node(ObjectMeta(name="n", resource_version="7", labels={"a": "b"}), OTHERS), False),
+    "the sum": (node(mem="0", count="2"), True),
+    "the count": (node(mem="26"), True),
+    "another Node": (Node(ObjectMeta(uid="other"), SHOWN), True),
+    "an operator's word": (Node(ObjectMeta(annotations={"gpushare.aliyun.com/recovered": "0"}), SHOWN), True),
+    "the cards": (Node(ObjectMeta(annotations={"aliyun.com/gpushare-cards": "{}"}), SHOWN), True),
+    "isolation": (Node(ObjectMeta(labels={"cgpu.disable.isolation": "true"}), SHOWN), True),
+    "a boot": (Node(ObjectMeta(), msgspec.structs.replace(SHOWN, node_info=NodeSystemInfo(boot_id="two"))), True),
+}
+
+
+@pytest.mark.parametrize(("changed", "is_ours"), CHANGED.values(), ids=CHANGED.keys())
+def test_what_we_read_or_write_is_about_us(changed: Node, is_ours: bool) -> None:
+    """A kubelet writes its node every few minutes; only what we read or write is a reason to look."""
+    assert (about_us(changed) != about_us(node(mem="26", count="2"))) is is_ours
+    assert about_us(Node()) == about_us(Node(ObjectMeta(name="n")))
 
 
 def test_what_fell_ill_recovered_or_went_is_news() -> None:
