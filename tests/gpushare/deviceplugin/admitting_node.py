@@ -1,7 +1,6 @@
 """A node for the allocator: a real API over HTTP, cards, and a kubelet that admits pods in any order it likes.
 
-The kubelet keeps its book as a real one does: the checkpoint is written after each Allocate, before the next question;
-ids of ordinary init containers are reused; what is left is drawn by the plugin's wish.
+The kubelet keeps its book as a real one does: the checkpoint is written after each Allocate, before the next question.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import base64
 import json
 import random
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +53,6 @@ class AdmittingNode:
     folder: Path
     node: NodeWriter
     health: CardHealth
-    repairs: bool = True
     settled_seconds: float = 0.0
     rules: ContainerFlags = field(default_factory=ContainerFlags)
     now: float = 0.0
@@ -72,7 +70,7 @@ class AdmittingNode:
         self.pods = NodePods()
         self.allocator = Allocator(
             self.client, self.pods, self.node, book, events, rules=self.rules,
-            repairs=self.repairs, clock_ns=lambda: 7, monotonic=lambda: self.now, settled_seconds=self.settled_seconds,
+            clock_ns=lambda: 7, monotonic=lambda: self.now, settled_seconds=self.settled_seconds,
         )  # fmt: skip
 
     @property
@@ -99,29 +97,15 @@ class AdmittingNode:
             text = json.dumps({"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1})
             (self.folder / "kubelet_internal_checkpoint").write_text(text)
 
-    async def admit(self, name: str) -> list[dict[str, str]]:
-        """All containers of a pod, as a kubelet does; the variables of each."""
+    async def admit(self, name: str) -> None:
+        """All containers of a pod, as a kubelet does."""
         pod = self.pod(name)
-        reusable: list[str] = []
-        told = []
-        for container, kind in containers_of(pod):
+        for container in pod["spec"]["containers"]:
             size = 1 if self.resource == SLOT else int(container["resources"]["limits"][MEMORY])
-            reused = reusable[:size]
-            ids = await self._choose(reused, size)
+            ids = await self.allocator.prefer(self.free(), [], size)
             given = await self.allocator.allocate(ids)
             self.lines.append(Line(pod["metadata"]["uid"], container["name"], ids, dict(given.variables)))
             self.write_book()
-            told.append(dict(given.variables))
-            reusable = [one for one in [*reusable, *ids] if kind == "init" or one not in ids]
-            reusable = list(dict.fromkeys(reusable))
-        return told
-
-    async def _choose(self, reused: list[str], size: int) -> list[str]:
-        free = self.free()
-        if len(reused) == size:
-            return reused
-        preferred = await self.allocator.prefer([*free, *reused], reused, size)
-        return [*reused, *(one for one in preferred if one not in reused)]
 
     async def start(self, name: str) -> None:
         """Ask for each container of a pod whether it may start."""
@@ -160,16 +144,6 @@ class AdmittingNode:
         """The cards in the variables of a pod's containers."""
         uid = self.pod(name)["metadata"]["uid"]
         return {int(one) for line in self.lines if line.uid == uid for one in line.told[f"{_PREFIX}IDX"].split(",")}
-
-
-def containers_of(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Containers that ask for card memory, in the order of allocation, with their kind."""
-    spec = pod["spec"]
-    for container in spec.get("initContainers", ()):
-        yield container, "init"
-    for container in spec["containers"]:
-        if MEMORY in container["resources"].get("limits", {}):
-            yield container, "app"
 
 
 def container(name: str, units: int) -> dict[str, Any]:
