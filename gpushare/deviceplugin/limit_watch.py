@@ -69,8 +69,7 @@ _WORD: Final = re.compile(r"[0-9A-Za-z]+")
 class LimitWatch:
     """``check`` decides which cards can limit, ``limit`` answers for a container, ``run`` verifies."""
 
-    session: NvmlSession
-    thread: NvmlThread
+    nvml: NvmlThread
     node: NodeWriter
     health: CardHealth
     pods: NodePods
@@ -102,7 +101,7 @@ class LimitWatch:
         by_index = self.container.id_strategy == "index"
         names = {card.uuid: str(card.index) if by_index else card.uuid for card in cards}
         try:
-            support = await self.thread.run(functools.partial(self.session.limit_support, self.root))
+            support = await self.nvml.ask(functools.partial(NvmlSession.limit_support, folder=self.root))
         except NvmlError as error:
             support = LimitSupport(self.driver, True, dict.fromkeys(names, str(error)))
         self.driver = support.driver
@@ -199,8 +198,8 @@ class LimitWatch:
                     found[container.id, index] = None
                 elif folder is not None and uuid and reason != CGROUP_V1:
                     try:
-                        question = functools.partial(self.session.memory_limit, uuid, folder)
-                        found[container.id, index] = await self.thread.run(question)
+                        question = functools.partial(NvmlSession.memory_limit, uuid=uuid, folder=folder)
+                        found[container.id, index] = await self.nvml.ask(question)
                     except NvmlError as error:
                         self.folders.pop(container.id, None)
                         # That of a container that has just ended is no fault of the driver.

@@ -94,8 +94,8 @@ async def _run(settings: DevicePluginSettings) -> None:
         _LOG.warning("no Xids variables=%s,%s entries=%s", ENV_DISABLE, ENV_ENABLE, ",".join(odd))
     if not settings.health.check:
         rules = XidRules(ignores_all=True)
-    thread = NvmlThread()
     session = NvmlSession(settings.nvml_library, listen=not rules.hears_nothing, sysfs=Path(settings.sys_root))
+    nvml = NvmlThread(session)
     # Names of events only: nothing depends on them being hard to guess.
     rng = random.Random()  # noqa: S311
     events = EventRecorder(client, "gpushare-device-plugin", time.time, rng, settings.node_name)  # noqa: TID251
@@ -109,10 +109,10 @@ async def _run(settings: DevicePluginSettings) -> None:
                 from gpushare.deviceplugin.metrics_exposition import listen, serve
 
                 group.create_task(serve(metrics, listen(settings.metrics_address)))
-            plugin = DevicePlugin(settings, client, events, session, thread, time.monotonic, _boot_id(), rules, metrics)
+            plugin = DevicePlugin(settings, client, events, nvml, time.monotonic, _boot_id(), rules, metrics)
             await plugin.start(group)
     finally:
-        thread.close(session.close)
+        nvml.close()
         if plugin is not None:
             await plugin.end()
         await client.close()
@@ -122,14 +122,13 @@ async def _run(settings: DevicePluginSettings) -> None:
 class DevicePlugin:
     """The parts of the plugin, each with those that it needs; nothing runs before ``begin``.
 
-    ``thread`` is where NVML is asked, ``clock`` gives seconds, ``boot`` is the machine's boot as the kernel names it.
+    ``clock`` gives seconds, ``boot`` is the machine's boot as the kernel names it.
     """
 
     settings: DevicePluginSettings
     client: ApiClient
     events: EventRecorder
-    session: NvmlSession
-    thread: NvmlThread
+    nvml: NvmlThread
     clock: Callable[[], float]
     boot: str
     rules: XidRules
@@ -150,14 +149,14 @@ class DevicePlugin:
         self.news = CardNews(self.client, self.node, self.pods, self.events)
         self.node.listeners.append(self.news.report_changes)
         self.watch = CardWatch(
-            self.session, self.thread, self.node, self.health, self.news, self.clock, self.metrics,
+            self.nvml, self.node, self.health, self.news, self.clock, self.metrics,
             settings.health.survey_interval, os.environ.get(wire.ENV_VISIBLE_DEVICES, ""),  # noqa: TID251  # the container's
         )  # fmt: skip
         self.metrics.pods = self.pods.in_admission_order
         self.limits: LimitWatch | None = None
         if settings.limits.is_on:
             self.limits = LimitWatch(
-                self.session, self.thread, self.node, self.health, self.pods, self.client, self.events, self.metrics,
+                self.nvml, self.node, self.health, self.pods, self.client, self.events, self.metrics,
                 settings.limits, settings.container, Path(settings.usage.proc_root), self.clock,
             )  # fmt: skip
             self.watch.on_count = self.limits.check
@@ -247,7 +246,7 @@ class DevicePlugin:
     def _usage_watch(self, flags: UsageFlags) -> UsageWatch:
         evictor = OveruserEvictor(self.client, self.metrics, self.events, flags.eviction_grace) if flags.evict else None
         return UsageWatch(
-            lambda uuid: self.thread.run(functools.partial(self.session.processes, uuid)), lambda: self.node.cards,
+            lambda uuid: self.nvml.ask(functools.partial(NvmlSession.processes, uuid=uuid)), lambda: self.node.cards,
             self.pods.in_admission_order, lambda: self.pods.by_kubelet_uid(self.node.metadata),
             ProcessOwners(Path(flags.proc_root)), self.metrics, self.events, flags, self.clock, self.node.show_overuse, evictor,
         )  # fmt: skip

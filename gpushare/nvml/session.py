@@ -343,19 +343,20 @@ def bound_cards(sysfs: Path) -> frozenset[tuple[str, int]] | None:
 
 
 class NvmlThread:
-    """The thread in which NVML is asked: one question at a time, in their order. A driver may take seconds, or for ever.
+    """The thread in which a session is asked: one question at a time, in their order. A driver may take seconds, or for ever.
 
     So ``close`` does not wait, and the thread is a daemon: a program that ends does not wait for a driver that does not answer.
     """
 
-    def __init__(self) -> None:
-        self._work: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+    def __init__(self, session: NvmlSession) -> None:
+        self._session = session
+        self._work: queue.SimpleQueue[tuple[Callable[[NvmlSession], Any], Future[Any]] | None] = queue.SimpleQueue()
         # When the question under way was asked.
         self._asked: float | None = None
         self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
         self._thread.start()
 
-    async def run(self, question: Callable[[], _T]) -> _T:
+    async def ask(self, question: Callable[[NvmlSession], _T]) -> _T:
         """The question's answer, or its exception. A caller that is cancelled stops waiting; a question under way goes on."""
         answer: Future[_T] = Future()
         self._work.put((question, answer))
@@ -366,9 +367,9 @@ class NvmlThread:
         asked = self._asked
         return 0.0 if asked is None else time.monotonic() - asked
 
-    def close(self, last: Callable[[], object] = lambda: None) -> None:
-        """Do what was asked, then ``last``, then end; waits for none of it."""
-        self._work.put((last, Future()))
+    def close(self) -> None:
+        """Do what was asked, then close the session and end; waits for none of it."""
+        self._work.put((NvmlSession.close, Future()))
         self._work.put(None)
 
     def join(self, seconds: float) -> bool:
@@ -382,7 +383,7 @@ class NvmlThread:
                 continue
             self._asked = time.monotonic()
             try:
-                answer.set_result(question())
+                answer.set_result(question(self._session))
             except BaseException as error:  # it belongs to the caller
                 answer.set_exception(error)
             self._asked = None

@@ -156,8 +156,7 @@ def why_not_visible(card: PhysicalCard, visible: str) -> tuple[str, str]:
 class CardWatch:
     """The cards of one node. ``clock`` gives seconds and only goes forward; ``survey_seconds`` is the least between counts."""
 
-    session: NvmlSession
-    thread: NvmlThread
+    nvml: NvmlThread
     node: NodeWriter
     health: CardHealth
     news: CardNews
@@ -231,7 +230,7 @@ class CardWatch:
 
     async def _turn(self) -> None:
         try:
-            reports = await self._patiently("read the reports of the cards", self.session.poll)
+            reports = await self._patiently("read the reports of the cards", NvmlSession.poll)
             self._take(reports)
             self.node.refresh()
             if self.clock() >= self.next_survey:
@@ -284,7 +283,7 @@ class CardWatch:
     async def _look_after_the_unhealthy(self) -> None:
         recoveries: list[Recovery] = []
         for uuid in self.health.unhealthy:
-            checkup = await self._patiently("check a card", functools.partial(self.session.check, uuid))
+            checkup = await self._patiently("check a card", functools.partial(NvmlSession.check, uuid=uuid))
             recoveries += self.health.observe(uuid, answers=checkup.answers, action=checkup.action, now=self.clock())
         if recoveries:
             self.node.refresh(recoveries)
@@ -293,7 +292,7 @@ class CardWatch:
         """The cards now, in a fresh session if the open one may not know all. Raises NvmlError."""
         started = self.clock()
         try:
-            self.survey = await self._patiently("count the cards", self.session.count)
+            self.survey = await self._patiently("count the cards", NvmlSession.count)
         except NvmlError:
             self.metrics.nvml_errors["survey"] += 1
             raise
@@ -381,11 +380,11 @@ class CardWatch:
         self.next_survey = min(self.next_survey, self.clock() + self.retry_seconds)
         self.retry_seconds = min(max(self.retry_seconds * 2, FIRST_RETRY_SECONDS), self._rest_seconds)
 
-    async def _patiently(self, act: str, question: Callable[[], _T]) -> _T:
+    async def _patiently(self, act: str, question: Callable[[NvmlSession], _T]) -> _T:
         """The answer, however long it takes; logs a line if it takes long."""
         alarm = asyncio.create_task(self._complain(act))
         try:
-            return await self.thread.run(question)
+            return await self.nvml.ask(question)
         finally:
             alarm.cancel()
 
@@ -393,7 +392,7 @@ class CardWatch:
         silent = 0.0
         while silent < SILENCE_SECONDS:
             await asyncio.sleep(SILENCE_SECONDS - silent)
-            silent = self.thread.silent_seconds()
+            silent = self.nvml.silent_seconds()
         text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not seen"
         _LOG.warning(text, act, silent)
 

@@ -58,7 +58,7 @@ def stuck_pods(pods: Iterable[Pod], without: Callable[[str], NodeInfo], held: Ma
             continue
         against, owner = _against(pod, without), controller_of(pod.metadata)
         if not against or (against in CURABLE and owner is None):
-            found.append(StuckPod(pod.metadata, cause, _keep_because(pod, owner), name_of(owner), against))
+            found.append(StuckPod(pod.metadata, cause, _keep_because(owner), name_of(owner), against))
     return found
 
 
@@ -101,7 +101,7 @@ def name_of(owner: OwnerReference | None) -> str:
     return f"{owner.kind} {owner.name}" if owner is not None else ""
 
 
-def _keep_because(pod: Pod, owner: OwnerReference | None) -> str:
+def _keep_because(owner: OwnerReference | None) -> str:
     if owner is not None and owner.kind == "Job":
         return "its Job replaces failed pods by itself and counts them"
     return no_successor(owner)

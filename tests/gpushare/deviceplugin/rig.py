@@ -143,19 +143,17 @@ async def running(
 ) -> AsyncIterator[Rig]:
     """A plugin that watches, and that ends with these errors; ``more`` are flags."""
     api = api or StubApi(nodes=[new_node()])
-    clock, thread, rules = Clock(), NvmlThread(), rules or XidRules()
+    clock, rules = Clock(), rules or XidRules()
     flags = ["--cool-down=60s", f"--survey-interval={SURVEY:.0f}s", *more]
     settings = device_plugin_settings(["--node-name=rig", f"--memory-unit={unit}", *flags], {})
-    session = NvmlSession(None, listen=not rules.hears_nothing, sysfs=Path("/nonexistent"))
+    nvml = NvmlThread(NvmlSession(None, listen=not rules.hears_nothing, sysfs=Path("/nonexistent")))
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         socket = Path(name) / "plugin.sock"
         async with serve(api) as url, http_pool(url) as http:
             client = ApiClient(http)
             # Names of events: others after a restart.
             events = EventRecorder(client, "test", clock, random.Random(len(api.calls)))
-            parts = DevicePlugin(
-                settings, client, events, session, thread, clock, "fallback-boot", rules, PluginMetrics()
-            )
+            parts = DevicePlugin(settings, client, events, nvml, clock, "fallback-boot", rules, PluginMetrics())
             await parts.begin()
             await parts.node.publish_patiently()
             server = DevicePluginServer(object(), parts.node)  # type: ignore[arg-type]  # nothing is allocated here
@@ -171,8 +169,8 @@ async def running(
                     for task in tasks:
                         task.cancel()
                     done = await asyncio.gather(*tasks, return_exceptions=True)
-                    thread.close(session.close)
+                    nvml.close()
                     await server.stop()
-                    assert await asyncio.to_thread(thread.join, 30)
+                    assert await asyncio.to_thread(nvml.join, 30)
                     crashed = [one for one in done if not isinstance(one, asyncio.CancelledError)]
                     assert [type(one) for one in crashed] == list(ends_with), crashed

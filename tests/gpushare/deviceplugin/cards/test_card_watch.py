@@ -67,7 +67,7 @@ async def test_a_fault_of_the_own_container_ends_the_plugin(simulate: Simulate, 
     """The kubelet then makes a new container; until it ends the plugin reports why, and all cards are unhealthy."""
     async with running(simulate("t4x2", driver=NEW), ends_with=(ContainerFaultError,)) as rig:
         rig.state.set_init_return(code)
-        await rig.parts.thread.run(pynvml.nvmlShutdown)
+        await rig.parts.nvml.ask(lambda session: pynvml.nvmlShutdown())
         await rig.reached(["no driver", "no driver"])
         rig.clock.now += SECONDS - 1
         await rig.settled()

@@ -272,15 +272,15 @@ def writes(*conditions: dict[str, str]) -> dict[str, Any]:
     return {"status": {"conditions": [*conditions]}}
 
 
-OVERUSE, LIMITS, LATE = "aliyun.com/gpushare-overuse", "GPUShareMemoryLimits", 10**9
+OVERUSE, LIMITS, LATE, BEAT = "aliyun.com/gpushare-overuse", "GPUShareMemoryLimits", 10**9, int(HEARTBEAT_SECONDS)
 GOOD, OTHER_WORDS, TOO_OLD = Health("True", "A", "x"), Health("True", "B", "y"), Health("False", "DriverTooOld", "R615")
 THERE, OF_LIMITS = condition(GOOD, 100), condition(TOO_OLD, 100, name=LIMITS)
 # The Node, what it should show of health, overuse and limits, the time, and the patch.
 REPORTS: dict[str, tuple[ReportedNode, Health, str, Health | None, int, dict[str, Any] | None]] = {
     "nothing is there": (ReportedNode(), GOOD, "", None, 100, writes(THERE)),
-    "all is there": (shown(THERE), GOOD, "", None, 99 + HEARTBEAT_SECONDS, None),
+    "all is there": (shown(THERE), GOOD, "", None, 99 + BEAT, None),
     "a heartbeat keeps the time of the status": (
-        shown(THERE), GOOD, "", None, 100 + HEARTBEAT_SECONDS, writes(condition(GOOD, 100 + HEARTBEAT_SECONDS, 100)),
+        shown(THERE), GOOD, "", None, 100 + BEAT, writes(condition(GOOD, 100 + BEAT, 100)),
     ),
     "other words keep it": (shown(THERE), OTHER_WORDS, "", None, 200, writes(condition(OTHER_WORDS, 200, 100))),
     "another status has a new one": (shown(THERE), ENDED, "", None, 200, writes(condition(ENDED, 200))),
@@ -288,10 +288,10 @@ REPORTS: dict[str, tuple[ReportedNode, Health, str, Health | None, int, dict[str
         shown(THERE | {"lastTransitionTime": ""}), OTHER_WORDS, "", None, 200, writes(condition(OTHER_WORDS, 200)),
     ),
     "the heartbeat is of the far future": (
-        shown(condition(GOOD, LATE)), GOOD, "", None, LATE - HEARTBEAT_SECONDS,
-        writes(condition(GOOD, LATE - HEARTBEAT_SECONDS, LATE)),
+        shown(condition(GOOD, LATE)), GOOD, "", None, LATE - BEAT,
+        writes(condition(GOOD, LATE - BEAT, LATE)),
     ),
-    "of the near one": (shown(condition(GOOD, LATE)), GOOD, "", None, LATE - HEARTBEAT_SECONDS + 1, None),
+    "of the near one": (shown(condition(GOOD, LATE)), GOOD, "", None, LATE - BEAT + 1, None),
     "it cannot be read": (
         shown(THERE | {"lastHeartbeatTime": "soon"}), GOOD, "", None, 200, writes(condition(GOOD, 200, 100)),
     ),

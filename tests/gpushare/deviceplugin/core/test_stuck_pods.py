@@ -85,7 +85,7 @@ OTHERS = {
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 def test_no_other_pod_is_stuck(other: Pod) -> None:
     """Another's reason, one that has not passed, or no pod of ours."""
-    assert found(other) == []
+    assert [stuck.cause for stuck in found(other, pod())] == [f"UnexpectedAdmissionError: {RESTART}"]
 
 
 @pytest.mark.parametrize(
