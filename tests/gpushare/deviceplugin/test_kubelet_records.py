@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,30 +27,9 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@asynccontextmanager
-async def serving(folder: Path, answer: Callable[[bytes, Any], Awaitable[bytes]]) -> AsyncIterator[KubeletRecords]:
-    """The kubelet's PodResources socket with this answer to List, and the records that ask it."""
-    server = grpc.aio.server()
-    method = grpc.unary_unary_rpc_method_handler(answer)
-    handler = grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": method})
-    server.add_generic_rpc_handlers((handler,))
-    server.add_insecure_port(f"unix:{folder}/pr.sock")
-    await server.start()
-    try:
-        yield KubeletRecords(folder / "pr.sock", folder)
-    finally:
-        await server.stop(0)
-
-
 def line(container: str, device_ids: object, uid: str = "u", **more: object) -> dict[str, object]:
     """A line of the device manager's file."""
     return {"PodUID": uid, "ContainerName": container, "ResourceName": MEMORY, "DeviceIDs": device_ids, **more}
-
-
-def write_checkpoint(folder: Path, *lines: dict[str, object]) -> None:
-    """The device manager's file, with a line of another resource."""
-    foreign = line("c", ["1"], "foreign", ResourceName="other.com/thing")
-    (folder / CHECKPOINT).write_text(json.dumps({"Data": {"PodDeviceEntries": [foreign, *lines]}, "Checksum": 1}))
 
 
 @pytest.mark.promise("PR-001")
@@ -65,8 +43,14 @@ async def test_golden_bytes_of_an_answer_are_understood(folder: Path) -> None:
     async def answer(request: bytes, context: Any) -> bytes:
         return golden
 
-    async with serving(folder, answer) as book:
-        entries = await book.entries()
+    server = grpc.aio.server()
+    method = grpc.unary_unary_rpc_method_handler(answer)
+    handler = grpc.method_handlers_generic_handler("v1.PodResourcesLister", {"List": method})
+    server.add_generic_rpc_handlers((handler,))
+    server.add_insecure_port(f"unix:{folder}/pr.sock")
+    await server.start()
+    entries = await KubeletRecords(folder / "pr.sock", folder).entries()
+    await server.stop(0)
 
     assert entries == (Entry("c", frozenset({"1-_-"}), namespace="n", pod="p"),)
 
@@ -75,19 +59,17 @@ async def test_golden_bytes_of_an_answer_are_understood(folder: Path) -> None:
     "device_ids", [{"-1": ["1"], "0": ["2"], "1": None}, ["1", "2"]], ids=["by NUMA node", "before 1.20"]
 )
 async def test_the_checkpoint_names_the_container(folder: Path, device_ids: object) -> None:
-    """Both forms of the file have uids, variables and init containers; a kubelet with one is not asked, as that disturbs it."""
+    """Both forms of the file have uids, variables and init containers, and lines of other resources."""
     told = deviceplugin_pb2.ContainerAllocateResponse(envs={"A": "1"}).SerializeToString()
     response = base64.b64encode(told).decode()
-    write_checkpoint(folder, line("c", device_ids, "uid-a", AllocResp=response), line("init", ["1"], "uid-a"))
+    foreign = line("c", ["1"], "foreign", ResourceName="other.com/thing")
+    lines = [foreign, line("c", device_ids, "uid-a", AllocResp=response), line("init", ["1"], "uid-a")]
+    (folder / CHECKPOINT).write_text(json.dumps({"Data": {"PodDeviceEntries": lines}, "Checksum": 1}))
 
-    async def answer(request: bytes, context: Any) -> bytes:
-        raise AssertionError("it is not asked")
-
-    async with serving(folder, answer) as book:
-        assert await book.entries() == (
-            Entry("c", frozenset({"1", "2"}), uid="uid-a", variables={"A": "1"}),
-            Entry("init", frozenset({"1"}), uid="uid-a"),
-        )
+    assert KubeletRecords(folder / "none.sock", folder).checkpoint() == (
+        Entry("c", frozenset({"1", "2"}), uid="uid-a", variables={"A": "1"}),
+        Entry("init", frozenset({"1"}), uid="uid-a"),
+    )
 
 
 def counted(*resources: str, given: str = "other.com/thing") -> str:

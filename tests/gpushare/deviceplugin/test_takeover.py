@@ -19,8 +19,6 @@ from gpushare.model.quantity import MemoryUnit
 from tests.gpushare.deviceplugin.rig import holder
 from tests.servers import StubApi, http_pool, serve
 
-ENDED = "ALIYUN_COM_GPU_MEM_ENDED"
-
 
 def node(before: str | None, now: str) -> dict[str, Any]:
     """The Node as the plugin finds it: the boot in its cards annotation, and the boot that its kubelet reports."""
@@ -32,38 +30,24 @@ def node(before: str | None, now: str) -> dict[str, Any]:
     }
 
 
-def pod(name: str, phase: str = "Failed", state: str = "running") -> dict[str, Any]:
-    """A pod on the card of the node, whose container is shown in this state."""
-    statuses = [{"name": "c", "state": {state: {}}}]
-    return holder(name, 0) | {"status": {"phase": phase, "containerStatuses": statuses}}
-
-
-async def start(api: StubApi) -> list[str]:
-    """Start as the plugin's main does; the pods that still hold a card."""
+@pytest.mark.parametrize(
+    ("before", "now", "marked"),
+    [("B", "B", None), ("", "B", None), (None, "B", None), ("A", "", "kernel")],
+    ids=["no new boot", "no boot is known", "no annotation", "the kubelet reports no boot"],
+)
+async def test_a_pod_keeps_its_card_without_a_new_boot(before: str | None, now: str, marked: str | None) -> None:
+    """The processes may run if the boot is the same or the former one is not known. The kernel's own id counts if need be."""
+    statuses = [{"name": "c", "state": {"running": {}}}]
+    api = StubApi(
+        [node(before, now)], [holder("shut", 0) | {"status": {"phase": "Failed", "containerStatuses": statuses}}]
+    )
     async with serve(api) as url, http_pool(url) as http:
         client, pods = ApiClient(http), NodePods()
         own = NodeWriter(client, "rig", MemoryUnit.parse("GiB"), "kernel", now=lambda: 0.0)
         await list_all(pods, client, "rig")
         await own.prepare()
         # Names of events only.
-        events = EventRecorder(client, "test", time.time, random.Random(1))
-        await end_pods_of_former_boot(client, own, pods, events)
-        return [one.metadata.name for one in pods.in_admission_order()]
+        await end_pods_of_former_boot(client, own, pods, EventRecorder(client, "test", time.time, random.Random(1)))
 
-
-def ended(api: StubApi) -> dict[str, str]:
-    """The boot on each pod that has one."""
-    return {one["metadata"]["name"]: text for one in api.pods if (text := one["metadata"]["annotations"].get(ENDED))}
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "marked"),
-    [("B", "B", {}), ("", "B", {}), (None, "B", {}), ("A", "", {"shut": "kernel"})],
-    ids=["no new boot", "no boot is known", "no annotation", "the kubelet reports no boot"],
-)
-async def test_a_pod_keeps_its_card_without_a_new_boot(before: str | None, now: str, marked: dict[str, str]) -> None:
-    """The processes may run if the boot is the same or the former one is not known. The kernel's own id counts if need be."""
-    api = StubApi([node(before, now)], [pod("shut")])
-
-    assert await start(api) == ([] if marked else ["shut"])
-    assert ended(api) == marked
+    assert len(pods.in_admission_order()) == (marked is None)
+    assert api.pods[0]["metadata"]["annotations"].get("ALIYUN_COM_GPU_MEM_ENDED") == marked

@@ -10,7 +10,7 @@ import pynvml
 import pytest
 
 from fake_nvml.state import State
-from gpushare.nvml.api import NoDriverError, NotInitializedError, NvmlError, Reports
+from gpushare.nvml.api import NoDriverError, Reports
 from gpushare.nvml.session import NvmlSession
 
 Simulate = Callable[..., State]
@@ -126,15 +126,3 @@ def test_a_count_that_may_not_be_whole_is_made_again(
     session.count()
 
     assert len(opened) == 2
-
-
-def test_an_unknown_error_of_the_count_closes_the_session(simulate: Simulate, session: NvmlSession) -> None:
-    """No half-open state."""
-    state = simulate("t4x2")
-    state.add_fault("nvmlDeviceGetCount", code=pynvml.NVML_ERROR_UNKNOWN, count=1)
-    with pytest.raises(NvmlError):
-        session.renew()
-    with pytest.raises(NotInitializedError):
-        session.poll()
-
-    assert len(session.renew().cards) == 2

@@ -194,11 +194,7 @@ def test_removed_card_is_unhealthy_while_it_is_still_announced() -> None:
 @pytest.mark.parametrize(
     ("disable", "enable", "critical", "ignored"),
     [
-        (
-            "", "",
-            [1, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154, 999],
-            [13, 31, 43, 45, 68, 109],
-        ),
+        ("", "", [1, 48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140, 154, 999], [13, 31, 43, 45, 68, 109]),
         ("48, 63", "", [79], [13, 48, 63]),
         ("all", "", [], [48, 79, 31]),
         ("XIDs", "", [], [48, 79, 31]),
@@ -209,7 +205,7 @@ def test_removed_card_is_unhealthy_while_it_is_still_announced() -> None:
         ("all", "all", [13, 48, 79], []),
         ("48", "ALL", [13, 48, 79], []),
     ],
-)  # fmt: skip
+)
 def test_the_two_variables_mean_what_they_mean_to_nvidias_plugin(
     disable: str, enable: str, critical: list[int], ignored: list[int]
 ) -> None:
