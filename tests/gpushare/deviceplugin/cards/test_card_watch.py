@@ -258,26 +258,23 @@ async def test_refused_condition_keeps_no_cards_away(simulate: Simulate, caplog:
     assert caplog.text.count("cannot write the condition of the node") == 1
 
 
-NAME = "unhealthy-gpu-rig"
-PATH = f"/api/v1/namespaces/kube-system/configmaps/{NAME}"
-
-
 async def test_declared_cards_are_unhealthy_until_they_are_struck_off(simulate: Simulate) -> None:
     """Also while it cannot be read: the original's manifests give no right to. The extender follows the same ConfigMap."""
     async with running(simulate("mixed", driver="535.104.05")) as rig:
-        api, metadata = rig.api, {"name": NAME, "namespace": "kube-system"}
+        api, name = rig.api, "unhealthy-gpu-rig"
+        metadata, path_of = {"name": name, "namespace": "kube-system"}, f"/namespaces/kube-system/configmaps/{name}"
         rig.tasks.append(asyncio.create_task(follow_declared(rig.parts.client, rig.parts.node, rig.parts.health)))
         api.put({"kind": "ConfigMap", "metadata": metadata, "data": {"gpus": "0,2"}})
         await rig.reached(["ConfigMap", "", "ConfigMap"])
         for code in (403, 500):
             no, seen = (code, {"kind": "Status", "message": "no"}), len(api.calls)
-            api.fault = lambda method, path, no=no: no if path == PATH else None
-            await until(lambda seen=seen: sum(call["path"] == PATH for call in api.calls[seen:]) > 3)
+            api.fault = lambda method, path, no=no: no if path.endswith(path_of) else None
+            await until(lambda seen=seen: sum(call["path"].endswith(path_of) for call in api.calls[seen:]) > 3)
             assert rig.reasons() == ["ConfigMap", "", "ConfigMap"]
         api.fault = lambda method, path: None
         api.put({"kind": "ConfigMap", "metadata": metadata, "data": {"gpus": "2"}})
         await rig.reached(["", "", "ConfigMap"])
-        api.delete("configmaps", NAME)
+        api.delete("configmaps", name)
         await rig.reached(["", "", ""])
 
         assert len(rig.lists) == 4
