@@ -3,8 +3,7 @@
 NvmlError
 ├── NoDriverError       no library, no kernel module, or the two do not match: no card of this machine can be used
 ├── NotInitializedError NVML was shut down under us; open it again
-├── CardLostError       the card fell off the bus; its place in the list stays
-└── UnsupportedError    this card or this driver cannot answer that
+└── CardLostError       the card fell off the bus; its place in the list stays
 """
 
 from __future__ import annotations
@@ -130,7 +129,3 @@ class NotInitializedError(NvmlError):
 
 class CardLostError(NvmlError):
     """The card does not answer any more; only a reset or a reboot may bring it back."""
-
-
-class UnsupportedError(NvmlError):
-    """This card or this driver does not know the answer."""

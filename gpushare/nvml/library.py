@@ -30,7 +30,6 @@ from gpushare.nvml.api import (
     Process,
     Survey,
     UnreadableCard,
-    UnsupportedError,
 )
 
 _MIB: Final = 1024 * 1024
@@ -67,8 +66,6 @@ _KINDS: Final[dict[int, type[NvmlError]]] = {
     **dict.fromkeys(_NO_DRIVER, NoDriverError),
     pynvml.NVML_ERROR_UNINITIALIZED: NotInitializedError,
     pynvml.NVML_ERROR_GPU_IS_LOST: CardLostError,
-    pynvml.NVML_ERROR_NOT_SUPPORTED: UnsupportedError,
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: UnsupportedError,
 }
 
 
@@ -210,7 +207,7 @@ def _card(index: int, uuid: str, handle: Any) -> Card:
         # Version 1: the only one that drivers before R510 have, and its total is the same.
         total = pynvml.nvmlDeviceGetMemoryInfo(handle).total
     if total in (0, _NOT_KNOWN):
-        raise UnsupportedError(
+        raise NvmlError(
             f"card {index} ({model}, {uuid}) does not report how much memory it has, as cards with unified memory do"
         )
     mig = known(lambda: pynvml.nvmlDeviceGetMigMode(handle)[0])

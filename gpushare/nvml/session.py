@@ -39,7 +39,6 @@ from gpushare.nvml.api import (
     Process,
     Reports,
     Survey,
-    UnsupportedError,
     Xid,
 )
 from gpushare.nvml.library import text, translated
@@ -84,11 +83,11 @@ class EventSets:
         return uuid in self._sets
 
     def listen(self, uuid: str, handle: Any) -> None:
-        """Read the Xids of a card from now on. Raises UnsupportedError if it reports none, other NvmlErrors."""
+        """Read the Xids of a card from now on. Raises NvmlError, also if it reports none."""
         self.forget(uuid)
         with translated(f"listen to the events of card {uuid}"):
             if not pynvml.nvmlDeviceGetSupportedEventTypes(handle) & pynvml.nvmlEventTypeXidCriticalError:
-                raise UnsupportedError(f"card {uuid} reports no Xids", pynvml.NVML_ERROR_NOT_SUPPORTED)
+                raise NvmlError(f"card {uuid} reports no Xids", pynvml.NVML_ERROR_NOT_SUPPORTED)
             events = pynvml.nvmlEventSetCreate()
             try:
                 pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, events)
@@ -314,8 +313,7 @@ class NvmlSession:
             raise
         except NvmlError as error:
             if uuid not in self._reported:
-                what = "too old to report Xids" if isinstance(error, UnsupportedError) else "its events cannot be had"
-                _LOG.warning("card not watched for Xids uuid=%s reason=%s error=%s", uuid, what, error)
+                _LOG.warning("card not watched for Xids uuid=%s error=%s", uuid, error)
                 self._reported.add(uuid)
 
     def _action(self, uuid: str) -> int | None:

@@ -66,9 +66,6 @@ RETRY_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 0.1
 
 
-Listener = Callable[[Sequence[CardChange]], None]
-
-
 class NodeWriter:
     """Our Node and its cards. Call ``prepare`` first, then ``begin``.
 
@@ -99,7 +96,7 @@ class NodeWriter:
         self.unit_before: MemoryUnit | None = None
         self.isolation_off = False
         self.kubelet_version = ""
-        self.listeners: list[Listener] = []
+        self.listeners: list[Callable[[Sequence[CardChange]], None]] = []
         # The ids of unhealthy cards that are announced as healthy.
         self.kept_ids: Callable[[], frozenset[str]] = frozenset
         self._client = client

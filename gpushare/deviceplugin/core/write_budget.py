@@ -14,10 +14,6 @@ class WriteBudget:
         self._most = most
         self._times: dict[str, list[float]] = {}
 
-    def __len__(self) -> int:
-        """How many pods have writes that are remembered."""
-        return len(self._times)
-
     def take(self, uid: str, now: float) -> bool:
         """May the pod be written once more? Counts the write if so."""
         if uid in self.spent(now):
