@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import grpc
@@ -61,13 +62,6 @@ class Kubelet(pb_grpc.RegistrationServicer):
             await self.channel.close()
 
 
-class Answers:
-    """Answers the kubelet; all that the server needs of it here."""
-
-    def begin_registration(self, *, kubelet_is_another: bool) -> None:
-        """Nothing is half done."""
-
-
 @contextlib.asynccontextmanager
 async def staying(
     monkeypatch: pytest.MonkeyPatch, *, reads_list: bool = False, unwatched: float = 3600
@@ -78,7 +72,8 @@ async def staying(
         kubelet = Kubelet(Path(name))
         kubelet.reads_list = reads_list
         await kubelet.start()
-        server = DevicePluginServer(Answers(), OneCard())  # type: ignore[arg-type]
+        answers = SimpleNamespace(begin_registration=lambda **more: None)
+        server = DevicePluginServer(answers, OneCard())  # type: ignore[arg-type]
         staying = asyncio.create_task(stay_registered(server, kubelet.folder, Counter()))
         try:
             yield kubelet

@@ -93,6 +93,7 @@ def test_a_candidate_says_container_and_pod_units() -> None:
     (found,) = candidates([pod("a", 1, 2, card=1)], {}, {})
 
     assert found == Candidate("uid-a", "d", "a", "c0", 1, 3, ((1, 1),))
+    assert [one.is_begun for one in candidates([pod("a", 1, 2)], {"uid-a": ["c0"]}, {})] == [True]
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,13 @@ COUNTERS = {
     ("nvml_errors", "operation"): {"processes": 0, "survey": 0, "limits": 0},
     ("overuse_evictions", "outcome"): {"evicted": 0, "refused": 0},
     ("registrations", "resource"): {},
+    ("unreadable_objects", "resource"): {"nodes": 0, "pods": 0},
 }
 
 
 def test_what_happened_is_counted() -> None:
     """From 0 on, if the outcomes are known."""
+    assert not values(PluginMetrics(), "gpushare_cards") | values(counting(T4), "gpushare_pod_used_bytes")
     metrics = counting(T4)
     metrics.seen = NodeUse()
     for (name, label), begins in COUNTERS.items():
