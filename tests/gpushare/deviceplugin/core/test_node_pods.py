@@ -239,12 +239,14 @@ def test_the_newest_of_one_name_is_found_and_removal_is_by_uid() -> None:
     """The late end of an old pod leaves the new one of its name."""
     pods = NodePods()
     for uid in ("old", "new"):
-        pods.set(pod(uid, name="web-0"))
+        pods.set(pod(uid, name="web-0", note="x"))
     for _ in range(2):
         found = pods.find("d", "web-0")
         assert found is not None
         assert (found.metadata.uid, pods.find("d", "other")) == ("new", None)
+        assert "note" not in (found.metadata.annotations or {})
         pods.remove(ObjectMeta(name="web-0", namespace="d", uid="old"))
+    assert [*pods.by_kubelet_uid(NODE)] == ["new"]
 
 
 def test_a_pod_that_cannot_be_read_is_unknown_until_it_ends() -> None:
