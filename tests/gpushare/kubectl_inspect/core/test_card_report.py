@@ -10,7 +10,16 @@ import msgspec
 import pytest
 
 from gpushare.kubectl_inspect.core import card_report
-from gpushare.kubectl_inspect.core.card_report import NodeReport, bound_pod, findings, nodes_of_pods, report
+from gpushare.kubectl_inspect.core.card_report import (
+    LIMITS,
+    UNHEALTHY,
+    Finding,
+    NodeReport,
+    bound_pod,
+    findings,
+    nodes_of_pods,
+    report,
+)
 from gpushare.manifests import Node, ObjectMeta, Pod, ReportedNode
 
 
@@ -52,10 +61,18 @@ def cards(*units: int, unit: str = "GiB", slots: int = 0, unhealthy: dict[int, s
     return {"aliyun.com/gpushare-cards": json.dumps(found)}
 
 
+def text_of(one: Finding) -> str:
+    """The text of a finding, which begins with its subject; its kind is that of its text."""
+    assert one.text.startswith(f"pod {one.namespace}/{one.name}: " if one.namespace else f"node {one.name}")
+    assert (one.kind == UNHEALTHY) == (") gets no pods: " in one.text)
+    assert (one.kind == LIMITS) == ("limit is not" in one.text or "GPUShareMemoryLimits is" in one.text)
+    return one.text
+
+
 def build(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[tuple[NodeReport, ...], tuple[str, ...]]:
     """The report of nodes and pods as the API lists them."""
     reports, problems = card_report.report(nodes, filter(None, map(bound_pod, pods)))
-    return reports, tuple(one.text for one in problems)
+    return reports, tuple(map(text_of, problems))
 
 
 def one(*pods: Pod, **changes: Any) -> NodeReport:
@@ -237,14 +254,19 @@ def found(one: Node, *pods: Pod, later: float = 0) -> list[str]:
     """The findings on a node, ``later`` seconds after its pods were given their cards."""
     bound = [each for each in map(bound_pod, pods) if each is not None]
     reports, problems = report([one], bound)
-    return [line.text for line in findings([one], bound, reports, problems, SECONDS + later, 300.0)]
+    return [*map(text_of, findings([one], bound, reports, problems, SECONDS + later, 300.0))]
 
 
 DESCRIBED, ONE_SLOT = node(annotations=cards(14, 14)), node(annotations=cards(14, 14, slots=1))
 NEW = pod("b", "14", on("1") | ASSUMED, status={"phase": "Pending"})
 WHY = {"type": "GPUShareMemoryLimits", "status": "False", "reason": "CgroupV1", "message": "why"}
 NOT_LIMITED = node(annotations=cards(14, 14), conditions=[WHY])
-LIMITS = ("enforced", "unknown", "none", "loose", "tight", "none", "none", "none")
+STATES = ("enforced", "unknown", "none", "loose", "tight", "none", "none", "none")
+LIMITED = [pod(f"p{at}", "1", on("1") | limit(state)) for at, state in enumerate(STATES)]
+NAMED = (
+    "node n: the memory limit is not the share of default/p2 on card 1 (none), default/p3 on card 1 (loose), "
+    "default/p4 on card 1 (tight), default/p5 on card 1 (none), default/p6 on card 1 (none)"
+)
 # A node of the original's plugin has nothing else to show an unhealthy card by; no card is over-booked by that.
 OFFERS_LESS = node(units="30", allocatable={"aliyun.com/gpu-mem": "15", "aliyun.com/gpu-count": "2"})
 OFFERED = "node n: its kubelet offers 15 of 30 units, as if a card was unhealthy, and all its pods count: the next one gets at most"
@@ -283,15 +305,8 @@ OFFERED = "node n: its kubelet offers 15 of 30 units, as if a card was unhealthy
         (OFFERS_LESS, [pod("a", "12", on("0"))], 0, [f"{OFFERED} 3"]),
         # Limits that are not in force, and pods that have one which is not their share: five are named.
         (NOT_LIMITED, [], 0, ["node n: GPUShareMemoryLimits is False (CgroupV1): why"]),
-        (
-            DESCRIBED,
-            [pod(f"p{at}", "1", on("1") | limit(state)) for at, state in enumerate(LIMITS)],
-            0,
-            [
-                "node n: the memory limit is not the share of default/p2 on card 1 (none), default/p3 on card 1 (loose), "
-                "default/p4 on card 1 (tight), default/p5 on card 1 (none), default/p6 on card 1 (none), and 1 more"
-            ],
-        ),
+        (DESCRIBED, LIMITED[:7], 0, [NAMED]),
+        (DESCRIBED, LIMITED, 0, [f"{NAMED}, and 1 more"]),
         (OFFERS_LESS, [pod("a", "16", on("0"))], 0, ["node n: card 0 is over-booked: 16 of 15 units", f"{OFFERED} 0"]),
     ],
 )
