@@ -117,7 +117,7 @@ kind: control-plane #+ Prepare kind without an image registry: a private Docker 
 	@$(BIN)/python -m clusters.kind.offline.node_image.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 	@$(BIN)/python -m clusters.kind.program_images.build
 
-kind-down: $(CAN_RUN) #+ End the private Docker if no other checkout uses it, and report packets that tried to leave the machine; its images stay in the cache
+kind-down: $(CAN_RUN) #+ End the private Docker unless a run of another checkout uses it, and report packets that tried to leave the machine; its images stay in the cache
 	@$(BIN)/python -m clusters.kind.engine status || true
 	@$(BIN)/python -m clusters.kind.engine down $(ARGS)
 

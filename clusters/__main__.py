@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -16,19 +17,98 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from clusters import next_steps
 from clusters.api.admission_policies import keep_programs
 from clusters.api.waiting import NotReachedError, meanwhile, unless
 from clusters.controlplane.binaries import minors
-from clusters.demo import LIMITED_NODE, Demo, DemoError, say
+from clusters.demo import (
+    LIMITED_NODE,
+    LIVING_NODES,
+    PAUSE_SECONDS,
+    SAMPLES,
+    WAITING_POD,
+    Demo,
+    DemoError,
+    live,
+    say,
+    settle,
+)
 from clusters.kind.sweeping import sweep_all
 from clusters.kubeconfig_copy import Copy
-from clusters.living_demo import LIVING_NODES, PAUSE_SECONDS, live, settle
 from clusters.processes import running_clusters
 from clusters.provider import Cluster, ClusterError, NodeSpec, load_nodes
 from clusters.providers import CONTROL_PLANE, KIND, MADE, Choices, make_cluster
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import Target, load_target
+
+# The name of the copy of the kubeconfig, below the folder with the environment.
+_COPY: Final = "demo.kubeconfig"
+_INSPECT: Final = ("kubectl", "inspect", "gpushare")
+_GPUSHARE: Final = ("kubectl", "gpushare")
+
+
+def beside(
+    kubeconfig: Path,
+    scripts: Path,
+    extender: str,
+    states: Sequence[tuple[str, Path]],
+    *,
+    lives: bool,
+    has_kubectl: bool,
+) -> str:
+    """``scripts`` is the folder of our console scripts, ``extender`` the address of its verbs, ``states`` the cards by node.
+
+    ``lives``: the pod that waits is there already.
+    """
+    exports = [f"KUBECONFIG={_quoted(kubeconfig)}", f"PATH={_quoted(scripts)}:$PATH"]
+    exports += [f"FAKENVML_STATE={_quoted(path)}" for _, path in states[:1]]
+    latecomer = (f"kubectl apply -f {_quoted(SAMPLES / 'latecomer.yaml')}", "a pod that asks for 4 GiB of one card")
+    commands = [*(() if lives else (latecomer,)), *_questions(SAMPLES, has_kubectl=has_kubectl)]
+    commands += [("fake-nvml show", f"the cards of {name}") for name, _ in states[:1]]
+    commands += [(f"fake-nvml show --state {_quoted(path)}", f"of {name}") for name, path in states[1:3]]
+    lines = [f"export {' '.join(exports)}", *_with_answers(commands)]
+    texts = [*(f"  {line}" for line in lines), f"the page: {extender}/ui", "Ctrl-C ends the cluster"]
+    return "\n".join(["the cluster is up. In another terminal:", *texts])
+
+
+def after(environment: Path, *, has_kubectl: bool) -> str:
+    """To be pasted at the top of the checkout; ``environment`` is the folder of the virtual environment."""
+    copy, scripts = environment / _COPY, environment / "bin"
+    start = (f'make up ARGS="--demo --kubeconfig {copy}"', "in a terminal of its own; Ctrl-C ends it")
+    export = (f"export KUBECONFIG={_from_here(copy)} PATH={_from_here(scripts)}:$PATH", "in another one")
+    samples = SAMPLES.relative_to(SAMPLES.parents[2])
+    lines = _with_answers([start, export, *_questions(samples, has_kubectl=has_kubectl)])
+    return "\n".join(
+        ["the cluster has ended. Six commands to go on, in this folder:", *(f"  {line}" for line in lines)]
+    )
+
+
+def _questions(samples: Path, *, has_kubectl: bool) -> list[tuple[str, str]]:
+    """Commands about a cluster, each with what it answers; without kubectl its plugins are called by the names of their files."""
+    glue = " " if has_kubectl else "-"
+    # The pod itself has the node selector that explain judges, and the sample has none.
+    given, file = (
+        (f"kubectl get pod {WAITING_POD} -o yaml | ", "-") if has_kubectl else ("", _quoted(samples / "latecomer.yaml"))
+    )
+    inspect, gpushare = glue.join(_INSPECT), glue.join(_GPUSHARE)
+    return [
+        (f"{inspect} -d", "which pod has which card"),
+        (f"{gpushare} explain {WAITING_POD}", "why it waits, or which card it has and why"),
+        (f"{given}{gpushare} simulate -f {file}", "how many such pods fit, and where"),
+        (f"{gpushare} events -A", "what the programs reported on pods and cards"),
+    ]
+
+
+def _with_answers(commands: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"{command}    # {answer}" for command, answer in commands]
+
+
+def _from_here(path: Path) -> str:
+    return _quoted(path) if path.is_absolute() else f"$PWD/{_quoted(path)}"
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(str(path))
+
 
 # A longer wait shows that it goes on, in seconds.
 _TELL_SECONDS: Final = 2.0
@@ -89,12 +169,6 @@ def _parser() -> argparse.ArgumentParser:
             help="folder with ready kube-apiserver, etcd and kubectl (default: $KUBEBUILDER_ASSETS)",
         )
         one.add_argument(
-            "--snapshot",
-            type=Path,
-            metavar="FILE",
-            help="go on from the state of the API in this file, if it is there, and save it there in the end",
-        )
-        one.add_argument(
             "--speed",
             type=float,
             default=1.0,
@@ -145,7 +219,6 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
         dict(os.environ),
         arguments.kubernetes,
         arguments.assets,
-        arguments.snapshot,
         arguments.speed,
         lambda kubeconfig: _offer(kubeconfig, copy),
         arguments.node_image,
@@ -168,7 +241,7 @@ async def _with_cluster(arguments: argparse.Namespace) -> int:
             if arguments.stays:
                 await _stay(arguments, cluster, nodes, ended)
             else:
-                last_words = next_steps.after(_near(Path(sys.prefix)), has_kubectl=_has_kubectl())
+                last_words = after(_near(Path(sys.prefix)), has_kubectl=_has_kubectl())
             return 0
         finally:
             say("ending the cluster")
@@ -197,9 +270,7 @@ async def _stay(arguments: argparse.Namespace, cluster: Cluster, nodes: list[Nod
     if arguments.lives:
         await settle(cluster)
     scripts, extender = Path(sys.executable).parent, cluster.extender_url()
-    steps = next_steps.beside(
-        cluster.kubeconfig, scripts, extender, states, lives=arguments.lives, has_kubectl=_has_kubectl()
-    )
+    steps = beside(cluster.kubeconfig, scripts, extender, states, lives=arguments.lives, has_kubectl=_has_kubectl())
     say(steps)
     if arguments.lives:
         await unless(ended, partial(live, cluster, PAUSE_SECONDS / arguments.speed))

@@ -18,8 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from clusters.api import admission_policies, exchanges, program_pod
-from clusters.api.api_client import ApiClient, ApiError
+from clusters.api import admission_policies, exchanges, readiness
+from clusters.api.api_client import ApiClient
 from clusters.api.certificates import KeyPair
 from clusters.api.readiness import announce_cards, announces_cards, is_up
 from clusters.api.waiting import all_or_none, eventually
@@ -28,11 +28,9 @@ from clusters.file_names import file_name
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards, RealCards
-from clusters.kubelet.machine import Machine
-from clusters.kubelet.timings import Timings
-from clusters.processes.ports import free_port
+from clusters.kubelet.machine import Machine, Timings
 from clusters.processes.program import Program
-from clusters.processes.scratch import scratch_folder
+from clusters.processes.scratch import free_port, scratch_folder
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, KUBELET, ClusterError, NodeSpec
 from clusters.real_node import BOX as REAL
 from clusters.real_node import RealNode
@@ -154,7 +152,7 @@ class LocalCluster:
         if not account:
             return self.kubeconfig
         namespace, _, name = account.partition("/")
-        pod = await program_pod.ensure(self.api, account, node) if node else ""
+        pod = await readiness.ensure(self.api, account, node) if node else ""
         path = self._folder / f"{file_name(f'{name}-{node}' if node else name)}.kubeconfig"
         if path.exists() and not pod:
             return path
@@ -258,12 +256,7 @@ class LocalCluster:
     async def _grant(self) -> None:
         """Create the target's ServiceAccounts and what these may do."""
         for manifest in self._target.role_manifests():
-            try:
-                await self.api.create(manifest)
-            except ApiError as error:
-                # They were in the state that the cluster began with.
-                if error.reason != "AlreadyExists":
-                    raise
+            await self.api.create(manifest)
         await admission_policies.install(self.api, self._target.policy_manifests(), self._target.policy_probe)
 
     async def _start_node(self, node: NodeSpec) -> None:
@@ -342,7 +335,7 @@ class LocalCluster:
         if plugin is None or plugin.pid is None:
             return
         account = self._target.device_plugin.account
-        if account and not await program_pod.find(self.api, account, node):
+        if account and not await readiness.find(self.api, account, node):
             await self.kill(DEVICE_PLUGIN, node)
             await self.launch(DEVICE_PLUGIN, node)
 

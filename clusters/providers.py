@@ -29,8 +29,6 @@ class Choices:
     """The minor of Kubernetes, where that is a choice."""
     assets: Path | None = None
     """A folder of ready programs of a control plane."""
-    snapshot: Path | None = None
-    """A file from which the state of the API comes, where it is there, and to which it goes in the end."""
     speed: float = 1.0
     """How many times as fast as the machine's the cluster's clock runs."""
     announce: Callable[[Path], None] = lambda _: None
@@ -83,12 +81,12 @@ def make_cluster(name: str, nodes: Sequence[NodeSpec], target: Target, choices: 
 
 
 def _embedded(choices: Choices, clock: Clock, folder: Path) -> ControlPlane:
-    return EmbeddedControlPlane(folder, clock, choices.snapshot, choices.watch_lag, choices.disturbance)
+    return EmbeddedControlPlane(folder, clock, watch_lag=choices.watch_lag, disturbance=choices.disturbance)
 
 
 def _real(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
-    if choices.snapshot is not None or clock.factor != REAL:
-        raise ClusterError("provider controlplane: a real control plane has no clock to speed up and saves no snapshot")
+    if clock.factor != REAL:
+        raise ClusterError("provider controlplane: a real control plane has no clock to speed up")
     try:
         found = binaries.locate(choices.kubernetes, choices.environment, choices.assets)
     except ClusterError as error:
@@ -97,8 +95,8 @@ def _real(choices: Choices, clock: Clock) -> Callable[[Path], ControlPlane]:
 
 
 def _kind(nodes: Sequence[NodeSpec], target: Target, choices: Choices, clock: Clock) -> Cluster:
-    if choices.snapshot is not None or clock.factor != REAL:
-        raise ClusterError("provider kind: real kubelets have no clock to speed up, and it saves no snapshot")
+    if clock.factor != REAL:
+        raise ClusterError("provider kind: real kubelets have no clock to speed up")
     # Imported here: its dependency (pytest-kubernetes) is needed for this kind alone.
     from clusters.kind.kind_cluster import KindCluster
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from clusters.images.probe_container import PROBE
+from clusters.images.behaviour import PROBE
 from clusters.kubelet.kubelet_cards import RealCard
 from clusters.processes.commands import output_of
 from clusters.processes.program import Program

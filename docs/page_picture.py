@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from clusters.api.waiting import eventually, meanwhile
-from clusters.living_demo import LIVING_NODES, WAITING_POD, live, settle
+from clusters.demo import LIVING_NODES, WAITING_POD, live, settle
 from clusters.provider import load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import load_target

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from e2e.bursts.result import Result, total
-from e2e.parity import differences
+from e2e.parity import sides
 from e2e.report.case_notes import notes_about
 
 # How long a node may take to show a fault, in seconds.
@@ -34,10 +34,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _differences(reporter: pytest.TerminalReporter) -> None:
-    shown, rows = set(notes_about(reporter, SHOWN)), differences.load()
+    shown, rows = set(notes_about(reporter, SHOWN)), sides.load()
     if shown and rows:
         reporter.section(f"embedded and real differ in {len(rows)} known ways, {len(shown)} of them shown in this run")
-        reporter.write_line(differences.report(rows))
+        reporter.write_line(sides.report(rows))
 
 
 def _bursts(reporter: pytest.TerminalReporter) -> None:

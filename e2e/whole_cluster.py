@@ -20,7 +20,7 @@ from clusters.api.api_client import Object
 from clusters.api.connection import Connection
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import NotReachedError, eventually
-from clusters.kubelet.plugin_calls import LISTENERS, PluginCall
+from clusters.kubelet.plugin_client import LISTENERS, PluginCall
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import BARE, EXISTING
 from e2e import spec

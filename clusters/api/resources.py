@@ -32,54 +32,44 @@ class Resource:
         return "/".join(parts)
 
 
-PODS = Resource("v1", "pods", "Pod", short_names=("po",), has_status=True)
-NODES = Resource("v1", "nodes", "Node", namespaced=False, short_names=("no",), has_status=True)
-NAMESPACES = Resource("v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",), has_status=True)
-CONFIG_MAPS = Resource("v1", "configmaps", "ConfigMap", short_names=("cm",))
-EVENTS = Resource("v1", "events", "Event", short_names=("ev",))
-DEPLOYMENTS = Resource("apps/v1", "deployments", "Deployment", short_names=("deploy",), has_status=True)
-REPLICA_SETS = Resource("apps/v1", "replicasets", "ReplicaSet", short_names=("rs",), has_status=True)
-STATEFUL_SETS = Resource("apps/v1", "statefulsets", "StatefulSet", short_names=("sts",), has_status=True)
-DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", short_names=("ds",), has_status=True)
-JOBS = Resource("batch/v1", "jobs", "Job", has_status=True)
-LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease")
-SERVICE_ACCOUNTS = Resource("v1", "serviceaccounts", "ServiceAccount", short_names=("sa",))
-ROLES = Resource("rbac.authorization.k8s.io/v1", "roles", "Role")
-ROLE_BINDINGS = Resource("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding")
-CLUSTER_ROLES = Resource("rbac.authorization.k8s.io/v1", "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDINGS = Resource(
-    "rbac.authorization.k8s.io/v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+def _kind(text: str, *, namespaced: bool = True, has_status: bool = False) -> Resource:
+    """``text``: its apiVersion, plural, kind, and short names."""
+    api_version, plural, kind, *short_names = text.split()
+    return Resource(api_version, plural, kind, namespaced, tuple(short_names), has_status)
+
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+_ADMISSION = "admissionregistration.k8s.io/v1"
+PODS = _kind("v1 pods Pod po", has_status=True)
+NODES = _kind("v1 nodes Node no", namespaced=False, has_status=True)
+NAMESPACES = _kind("v1 namespaces Namespace ns", namespaced=False, has_status=True)
+CONFIG_MAPS = _kind("v1 configmaps ConfigMap cm")
+EVENTS = _kind("v1 events Event ev")
+DEPLOYMENTS = _kind("apps/v1 deployments Deployment deploy", has_status=True)
+REPLICA_SETS = _kind("apps/v1 replicasets ReplicaSet rs", has_status=True)
+STATEFUL_SETS = _kind("apps/v1 statefulsets StatefulSet sts", has_status=True)
+DAEMON_SETS = _kind("apps/v1 daemonsets DaemonSet ds", has_status=True)
+JOBS = _kind("batch/v1 jobs Job", has_status=True)
+LEASES = _kind("coordination.k8s.io/v1 leases Lease")
+SERVICE_ACCOUNTS = _kind("v1 serviceaccounts ServiceAccount sa")
+ROLES = _kind(f"{_RBAC} roles Role")
+ROLE_BINDINGS = _kind(f"{_RBAC} rolebindings RoleBinding")
+CLUSTER_ROLES = _kind(f"{_RBAC} clusterroles ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = _kind(f"{_RBAC} clusterrolebindings ClusterRoleBinding", namespaced=False)
+PRIORITY_CLASSES = _kind("scheduling.k8s.io/v1 priorityclasses PriorityClass pc", namespaced=False)
+SECRETS = _kind("v1 secrets Secret")
+SERVICES = _kind("v1 services Service svc", has_status=True)
+POD_DISRUPTION_BUDGETS = _kind("policy/v1 poddisruptionbudgets PodDisruptionBudget pdb", has_status=True)
+RESOURCE_QUOTAS = _kind("v1 resourcequotas ResourceQuota quota", has_status=True)
+MUTATING_ADMISSION_POLICIES = _kind(f"{_ADMISSION} mutatingadmissionpolicies MutatingAdmissionPolicy", namespaced=False)
+MUTATING_ADMISSION_POLICY_BINDINGS = _kind(
+    f"{_ADMISSION} mutatingadmissionpolicybindings MutatingAdmissionPolicyBinding", namespaced=False
 )
-PRIORITY_CLASSES = Resource(
-    "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)
+VALIDATING_ADMISSION_POLICIES = _kind(
+    f"{_ADMISSION} validatingadmissionpolicies ValidatingAdmissionPolicy", namespaced=False, has_status=True
 )
-SECRETS = Resource("v1", "secrets", "Secret")
-SERVICES = Resource("v1", "services", "Service", short_names=("svc",), has_status=True)
-POD_DISRUPTION_BUDGETS = Resource(
-    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",), has_status=True
-)
-RESOURCE_QUOTAS = Resource("v1", "resourcequotas", "ResourceQuota", short_names=("quota",), has_status=True)
-MUTATING_ADMISSION_POLICIES = Resource(
-    "admissionregistration.k8s.io/v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", namespaced=False
-)
-MUTATING_ADMISSION_POLICY_BINDINGS = Resource(
-    "admissionregistration.k8s.io/v1",
-    "mutatingadmissionpolicybindings",
-    "MutatingAdmissionPolicyBinding",
-    namespaced=False,
-)
-VALIDATING_ADMISSION_POLICIES = Resource(
-    "admissionregistration.k8s.io/v1",
-    "validatingadmissionpolicies",
-    "ValidatingAdmissionPolicy",
-    namespaced=False,
-    has_status=True,
-)
-VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
-    "admissionregistration.k8s.io/v1",
-    "validatingadmissionpolicybindings",
-    "ValidatingAdmissionPolicyBinding",
-    namespaced=False,
+VALIDATING_ADMISSION_POLICY_BINDINGS = _kind(
+    f"{_ADMISSION} validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding", namespaced=False
 )
 
 ALL = tuple(kind for kind in globals().values() if isinstance(kind, Resource))

@@ -29,8 +29,7 @@ from clusters.controlplane.binaries import (
     minors,
     modules,
 )
-from clusters.processes.commands import BUILDING, exit_code_of, locked, run, watch
-from clusters.processes.progress import Progress
+from clusters.processes.commands import BUILDING, Progress, exit_code_of, locked, run, watch
 from clusters.provider import ClusterError
 
 _COMMAND: Final = "control-plane"

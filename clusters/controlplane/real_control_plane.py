@@ -21,13 +21,12 @@ from clusters.api import kubeconfig_file
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.certificates import Authority, KeyPair
 from clusters.api.connection import Connection
-from clusters.api.program_pod import service_account_token
-from clusters.api.readiness import says_ready
+from clusters.api.readiness import says_ready, service_account_token
 from clusters.api.resources import SERVICE_ACCOUNTS
 from clusters.controlplane.binaries import ETCD, Binaries
 from clusters.file_names import file_name
-from clusters.processes.ports import free_port
 from clusters.processes.program import Program
+from clusters.processes.scratch import free_port
 from clusters.provider import ClusterError
 
 API_SERVER: Final = "kube-apiserver"
@@ -37,10 +36,7 @@ _HOST: Final = "127.0.0.1"
 # Another program may take a free port before ours listens on it; then another port is tried.
 _ATTEMPTS: Final = 3
 _TAKEN: Final = "address already in use"
-# Never dialled: the API server wants an address to announce, and announces it nowhere (no endpoint reconciler).
-_ADVERTISED: Final = "192.0.2.1"
-_SERVICE_RANGE: Final = "10.96.0.0/16"
-_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+_FLAGS: Final = yaml.safe_load(Path(__file__).with_name("flags.yaml").read_text())
 _HOSTS: Final = ("localhost", _HOST, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "10.96.0.1")
 
 
@@ -112,22 +108,9 @@ class RealControlPlane:
             "clientConnection": {**configuration.get("clientConnection", {}), "kubeconfig": account},
             "leaderElection": {"leaderElect": False},
         }
-        path = self._folder / "scheduler.yaml"
-        path.write_text(yaml.safe_dump(mine, sort_keys=False))
+        (self._folder / "scheduler.yaml").write_text(yaml.safe_dump(mine, sort_keys=False))
         server = self._authority.issue_server(SCHEDULER, (_HOST,))
-        flags = {
-            "config": str(path),
-            "bind-address": _HOST,
-            "tls-cert-file": str(server.certificate),
-            "tls-private-key-file": str(server.key),
-            "authentication-kubeconfig": account,
-            # There is no front proxy with certificates that it could look up.
-            "authentication-skip-lookup": "true",
-            "authorization-kubeconfig": account,
-            # On loopback, and no secret.
-            "authorization-always-allow-paths": "/healthz,/readyz,/livez,/metrics",
-        }
-        await self._retrying(lambda: self._start_scheduler(flags))
+        await self._retrying(lambda: self._start_scheduler(account, server))
 
     async def stop_scheduler(self) -> None:
         """End kube-scheduler."""
@@ -160,76 +143,32 @@ class RealControlPlane:
     async def _start_etcd(self) -> None:
         pair = self._authority.issue_server("etcd", (_HOST,))
         self._etcd_url = f"https://{_HOST}:{free_port()}"
-        flags = {
-            "data-dir": str(self._folder / "etcd"),
-            "listen-client-urls": self._etcd_url,
-            "advertise-client-urls": self._etcd_url,
-            # There are no peers; any free port.
-            "listen-peer-urls": f"http://{_HOST}:0",
-            "cert-file": str(pair.certificate),
-            "key-file": str(pair.key),
-            "client-cert-auth": "true",
-            "trusted-ca-file": str(self.ca),
-            # A cluster of a test run need not survive a power cut.
-            "unsafe-no-fsync": "true",
-            "log-level": "warn",
-        }
         self._etcd_client = self.client_certificate("etcd-client", None)
-        await self._launch(ETCD, flags, self._etcd_is_ready)
+        await self._launch(ETCD, self._etcd_is_ready, **_named(pair))
 
     async def _start_api_server(self) -> None:
         server = self._authority.issue_server(API_SERVER, _HOSTS)
         kubelets = self.client_certificate("kube-apiserver-kubelet-client", "system:masters")
         port = free_port()
         self.url = f"https://{_HOST}:{port}"
-        key = str(self._folder / "service-accounts.key")
-        flags = {
-            "etcd-servers": self._etcd_url,
-            "etcd-cafile": str(self.ca),
-            "etcd-certfile": str(self._etcd_client.certificate),
-            "etcd-keyfile": str(self._etcd_client.key),
-            "bind-address": _HOST,
-            "secure-port": str(port),
-            "advertise-address": _ADVERTISED,
-            "endpoint-reconciler-type": "none",
-            "tls-cert-file": str(server.certificate),
-            "tls-private-key-file": str(server.key),
-            "client-ca-file": str(self.ca),
-            "kubelet-certificate-authority": str(self.ca),
-            "kubelet-client-certificate": str(kubelets.certificate),
-            "kubelet-client-key": str(kubelets.key),
-            "kubelet-preferred-address-types": "InternalIP",
-            "service-account-issuer": _ISSUER,
-            "service-account-key-file": key,
-            "service-account-signing-key-file": key,
-            "service-cluster-ip-range": _SERVICE_RANGE,
-            "authorization-mode": "Node,RBAC",
-            "enable-admission-plugins": "NodeRestriction",
-            "allow-privileged": "true",
-            "profiling": "false",
-        }
-        await self._launch(API_SERVER, flags, self._api_server_is_ready)
+        files = {**_named(server), **_named(kubelets, "kubelets_"), **_named(self._etcd_client, "etcd_")}
+        await self._launch(API_SERVER, self._api_server_is_ready, port=port, **files)
 
     async def _start_controllers(self) -> None:
-        flags = {
-            "kubeconfig": str(self._kubeconfig("system:kube-controller-manager", None)),
-            "service-account-private-key-file": str(self._folder / "service-accounts.key"),
-            "root-ca-file": str(self.ca),
-            "use-service-account-credentials": "true",
-            "leader-elect": "false",
-            "secure-port": "0",
-            "profiling": "false",
-        }
+        account = self._kubeconfig("system:kube-controller-manager", None)
         async with ApiClient.from_kubeconfig(self.kubeconfig) as api:
-            await self._launch(CONTROLLERS, flags, lambda: _furnish_namespaces(api))
+            await self._launch(CONTROLLERS, lambda: _furnish_namespaces(api), account=account)
 
-    async def _start_scheduler(self, flags: Mapping[str, str]) -> None:
-        self.scheduler_url = f"https://{_HOST}:{free_port()}"
-        port = self.scheduler_url.rpartition(":")[2]
-        await self._launch(SCHEDULER, {**flags, "secure-port": port}, self._scheduler_is_ready)
+    async def _start_scheduler(self, account: str, server: KeyPair) -> None:
+        port = free_port()
+        self.scheduler_url = f"https://{_HOST}:{port}"
+        await self._launch(SCHEDULER, self._scheduler_is_ready, account=account, port=port, **_named(server))
 
-    async def _launch(self, program: str, flags: Mapping[str, str], is_ready: Callable[[], Awaitable[bool]]) -> None:
-        argv = [str(self._binaries[program]), *(f"--{name}={value}" for name, value in flags.items())]
+    async def _launch(self, program: str, is_ready: Callable[[], Awaitable[bool]], **words: object) -> None:
+        """``words``: what the program's flags have in braces, beside the folder, the authority and etcd's address."""
+        words |= {"folder": self._folder, "ca": self.ca, "etcd_url": self._etcd_url}
+        flags = (f"--{name}={value}".format_map(words) for name, value in _FLAGS[program].items())
+        argv = [str(self._binaries[program]), *flags]
         self._programs[program] = Program(program, argv, self._environment, self._folder / f"{program}.log")
         await self._programs[program].launch(is_ready)
 
@@ -268,6 +207,10 @@ class RealControlPlane:
         context = self._context()
         context.load_cert_chain(self._etcd_client.certificate, self._etcd_client.key)
         return context
+
+
+def _named(pair: KeyPair, prefix: str = "") -> dict[str, object]:
+    return {f"{prefix}certificate": pair.certificate, f"{prefix}key": pair.key}
 
 
 async def _furnish_namespaces(api: ApiClient) -> bool:

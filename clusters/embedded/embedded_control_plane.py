@@ -13,12 +13,10 @@ import yaml
 from clusters.api import kubeconfig_file
 from clusters.api.api_client import ApiClient
 from clusters.api.certificates import Authority, KeyPair
-from clusters.api.program_pod import service_account_token
+from clusters.api.readiness import service_account_token
 from clusters.api.resources import Resource
 from clusters.clock import Clock
-from clusters.embedded.apiserver import api_snapshot
-from clusters.embedded.apiserver.api_snapshot import SnapshotError
-from clusters.embedded.apiserver.authentication import MASTERS, NODES_GROUP
+from clusters.embedded.apiserver.authorization import MASTERS, NODES_GROUP
 from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.controllers.controllers import Controllers
 from clusters.embedded.scheduler import Scheduler
@@ -36,14 +34,13 @@ class EmbeddedControlPlane:
         self,
         folder: Path,
         clock: Clock | None = None,
-        state: Path | None = None,
+        *,
         watch_lag: float = 0.0,
         disturbance: float = 0.0,
     ) -> None:
-        """``state``: a file that the state is read from, if it exists, and written to in the end. The others: as in Choices."""
+        """``watch_lag``, ``disturbance``: as in Choices."""
         clock = clock or Clock()
         self._folder = folder
-        self._state = state
         self._stack = contextlib.AsyncExitStack()
         self._clock = clock
         self._authority = Authority(folder)
@@ -58,13 +55,10 @@ class EmbeddedControlPlane:
     async def start(self, *, controllers: bool = True) -> None:
         """See the protocol."""
         try:
-            if self._state is not None and self._state.exists():
-                self._server.load(self._state)
             self.url = await self._server.start()
-        except (OSError, SnapshotError) as error:
+        except OSError as error:
             raise ClusterError(str(error)) from error
         self._stack.push_async_callback(self._server.stop)
-        self._stack.callback(self._save)
         self._write_kubeconfig(self.kubeconfig, self._authority.issue_client("admin", MASTERS))
         self._api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
         if controllers:
@@ -153,13 +147,6 @@ class EmbeddedControlPlane:
     def log(self, program: str) -> str:
         """See the protocol: everything runs in this process."""
         return ""
-
-    def _save(self) -> None:
-        if self._state is not None:
-            try:
-                api_snapshot.save(self._server.store, self._state)
-            except SnapshotError as error:
-                raise ClusterError(str(error)) from error
 
     def _write_kubeconfig(self, path: Path, client: KeyPair) -> Path:
         return kubeconfig_file.write(path, self.url, ca=self._authority.ca, client=client)

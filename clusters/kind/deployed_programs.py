@@ -16,10 +16,10 @@ from typing import Any, Final
 from clusters.api.api_client import MERGE_PATCH, ApiClient, Object
 from clusters.api.resources import DEPLOYMENTS, NODES, PODS
 from clusters.api.waiting import eventually, meanwhile
-from clusters.kind.node_container import NodeContainer
 from clusters.kind.product import DEVICE_PLUGIN, EXTENDER, EXTENDER_PORT, NAMESPACE, PLUGIN_LABEL
-from clusters.processes.ports import free_port
+from clusters.kind.workers import NodeContainer
 from clusters.processes.program import Program
+from clusters.processes.scratch import free_port
 from clusters.provider import ClusterError
 
 # By which labels the manifests tell the pods of each program.

@@ -20,8 +20,7 @@ from clusters.api.api_client import ApiClient
 from clusters.api.readiness import announce_cards, announces_cards
 from clusters.api.waiting import all_or_none
 from clusters.kind import product
-from clusters.kind.node_container import NodeContainer, docker
-from clusters.kind.workers import Workers
+from clusters.kind.workers import NodeContainer, Workers, docker
 from clusters.processes.program import Program
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, ClusterError
 from clusters.targets import Target

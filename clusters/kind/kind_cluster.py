@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import yaml
 
-from clusters.api import admission_policies, kubeconfig_file, program_pod
+from clusters.api import admission_policies, kubeconfig_file, readiness
 from clusters.api.api_client import ApiClient
 from clusters.api.readiness import announces_cards, answers, says_ready
 from clusters.api.resources import PODS
@@ -31,9 +31,8 @@ from clusters.kind.engine.engine import using
 from clusters.kind.equipment import Equipment, find
 from clusters.kind.host_programs import HostPrograms, Surroundings
 from clusters.kind.kind_nodes import KindNodes
-from clusters.kind.node_container import thawing
 from clusters.kind.sweeping import RunRecord, containers_of, folder_of_runs, record, remove_containers, sweep
-from clusters.kind.workers import WorkerKubelet, Workers, is_ready
+from clusters.kind.workers import WorkerKubelet, Workers, is_ready, thawing
 from clusters.processes.program import LAUNCHED
 from clusters.processes.running_clusters import CHECKOUT
 from clusters.processes.scratch import scratch_folder
@@ -103,7 +102,7 @@ class KindCluster:
     async def _make(self) -> None:
         """Start nodes and programs; each step gives the stack the call that undoes it."""
         try:
-            # Until the nodes are gone again, no checkout ends the Docker.
+            # Until the nodes are gone again, no `down` ends the Docker.
             self._stack.enter_context(using(self._environment, "a kind cluster"))
         except ClusterError as error:
             raise ClusterError(f"provider kind: {error}") from error
@@ -224,11 +223,11 @@ class KindCluster:
         if not account:
             return self.kubeconfig
         namespace, _, name = account.partition("/")
-        pod = await program_pod.ensure(self.api, account, node) if node else ""
+        pod = await readiness.ensure(self.api, account, node) if node else ""
         path = self._folder / f"{name}{node and '-' + node}.kubeconfig"
         if path.exists() and not pod:
             return path
-        token = await program_pod.service_account_token(self.api, namespace, name, pod)
+        token = await readiness.service_account_token(self.api, namespace, name, pod)
         cluster = yaml.safe_load(self.kubeconfig.read_text())["clusters"][0]["cluster"]
         kubeconfig_file.write_parts(path, cluster, {"token": token})
         return path

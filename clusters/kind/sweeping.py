@@ -16,7 +16,7 @@ import msgspec
 from clusters.api.waiting import eventually
 from clusters.controlplane.binaries import cache_folder
 from clusters.kind.engine.engine import engine_environment
-from clusters.kind.node_container import docker, thawing
+from clusters.kind.workers import docker, thawing
 from clusters.processes import running_clusters
 from clusters.provider import ClusterError
 

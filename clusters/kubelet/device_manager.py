@@ -13,13 +13,12 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from clusters.amounts import amount_of
-from clusters.kubelet import checkpoint
-from clusters.kubelet.environment import DeviceRequests, requests_of
+from clusters.kubelet import kubelet_devices
 from clusters.kubelet.kubelet_devices import Allocation, AllocationError, AllocationKey, Choice, DeviceBook, complete
+from clusters.kubelet.machine import Timings
 from clusters.kubelet.plugin_client import PluginClient, PluginError
-from clusters.kubelet.pods import Container, Kind, Object, containers_of, uid_of
+from clusters.kubelet.pods import Container, DeviceRequests, Kind, Object, containers_of, device_requests_of, uid_of
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.timings import Timings
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,8 +52,8 @@ class DeviceManager:
         """Read the checkpoint into a new book."""
         self.book = DeviceBook()
         try:
-            checkpoint.restore(self._folder, self.book)
-        except checkpoint.CheckpointError as error:
+            kubelet_devices.restore(self._folder, self.book)
+        except kubelet_devices.CheckpointError as error:
             _LOG.warning("starting without the checkpoint folder=%s error=%s", self._folder, error)
         for resource in self.book.resources():
             self._endpoints[resource] = None
@@ -131,7 +130,7 @@ class DeviceManager:
         del self._graces[resource]
         self._endpoints.pop(resource, None)
         self.book.remove(resource)
-        checkpoint.write(self._folder, self.book)
+        kubelet_devices.write(self._folder, self.book)
         self._changed()
 
     def _end_grace(self, resource: str) -> None:
@@ -140,7 +139,7 @@ class DeviceManager:
             timer.cancel()
 
     def _changed(self) -> None:
-        checkpoint.write(self._folder, self.book)
+        kubelet_devices.write(self._folder, self.book)
         self._on_change()
 
     async def allocate(
@@ -210,7 +209,7 @@ class DeviceManager:
             self.book.count_again()
             raise AllocationError(str(error)) from error
         self.book.keep(Allocation(*key, ids, response))
-        checkpoint.write(self._folder, self.book)
+        kubelet_devices.write(self._folder, self.book)
 
     def _pass_on(self, uid: str, container: Container, reusable: dict[str, set[str]]) -> None:
         """An ordinary init container has ended when the next one starts, so its ids go round within the pod."""
@@ -248,7 +247,7 @@ class DeviceManager:
         for name, value in (pair for answer in answers for pair in answer.envs.items()):
             if merged.setdefault(name, value) != value:
                 _LOG.error("two plugins set one variable pod=%s container=%s name=%s", uid, container, name)
-        return merged, requests_of(answers, merged)
+        return merged, device_requests_of(answers, merged)
 
 
 def _whole(resource: str, amount: str) -> int:

@@ -14,20 +14,17 @@ from typing import Any, Final
 from clusters.api.api_client import ApiClient
 from clusters.api.waiting import meanwhile
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet import checkpoint
+from clusters.kubelet import kubelet_devices
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_cards import Cards, RealCards
 from clusters.kubelet.kubelet_node_status import NodeStatus
-from clusters.kubelet.kubelet_pods import NodePods
+from clusters.kubelet.kubelet_pods import NodePods, Surroundings
 from clusters.kubelet.log_endpoint import LogEndpoint
-from clusters.kubelet.machine import Machine
+from clusters.kubelet.machine import Machine, Timings
 from clusters.kubelet.memory_limits import GROUP_FOLDER_NAME, MemoryLimits
 from clusters.kubelet.plugin_client import HINT_NAME, SOCKET_NAME, Registration, serving
 from clusters.kubelet.pod_resources import PodResources
-from clusters.kubelet.pod_worker import Surroundings
-from clusters.kubelet.probe_process import Probes
-from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, Runtime
-from clusters.kubelet.timings import Timings
+from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, Probes, Runtime
 from clusters.provider import LimitSpec
 
 _LOG = logging.getLogger(__name__)
@@ -41,7 +38,7 @@ _PAUSE_SECONDS: Final = 1.0
 class Kubelet:
     """One node: ``start`` it, ``stop`` it, ``restart`` it as often as a test likes.
 
-    Its containers are simulated; the one program that it runs is the probe of GPU containers (``probe_process``).
+    Its containers are simulated; the one program that it runs is the probe of GPU containers.
 
     What it does not do: look at labels and taints again when a pod comes, pull images, run probes (a container that runs is
     ready), mount volumes, evict under pressure, take static pods, resize pods in place, find plugins in
@@ -159,7 +156,7 @@ class Kubelet:
     def _wipe(self, lose_checkpoint: bool) -> None:
         """Remove the file in which a kubelet keeps the devices of containers."""
         if lose_checkpoint:
-            (self.plugin_folder / checkpoint.FILE_NAME).unlink(missing_ok=True)
+            (self.plugin_folder / kubelet_devices.FILE_NAME).unlink(missing_ok=True)
 
     async def _keep_going(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """A loop that fails is logged and started again: one bad answer must not leave a node without a kubelet."""

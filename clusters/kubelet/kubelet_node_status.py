@@ -19,10 +19,9 @@ from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError
 from clusters.api.connection import TransportError
 from clusters.api.resources import LEASES, NODES
 from clusters.kubelet.kubelet_devices import Count
-from clusters.kubelet.machine import Machine
+from clusters.kubelet.machine import Machine, Timings
 from clusters.kubelet.pod_status import timestamp
 from clusters.kubelet.pods import Object
-from clusters.kubelet.timings import Timings
 
 _LOG = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ import grpc.aio
 from clusters.kubelet.device_manager import DeviceManager
 from clusters.kubelet.kubelet_devices import DeviceBook
 from clusters.kubelet.kubelet_pods import NodePods
-from clusters.kubelet.plugin_calls import PluginCall, note
+from clusters.kubelet.plugin_client import PluginCall, note
 from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc

@@ -17,8 +17,8 @@ from typing import Final
 
 from clusters.processes.commands import exit_code_of
 from clusters.provider import ClusterError
-from clusters.release import krew_manifest, plugin_archive, release_files, released_chart, stated_versions
-from clusters.release.changelog_notes import notes_of
+from clusters.release import plugin_archive, release_files
+from clusters.release.release_files import notes_of
 
 ROOT: Final = Path(__file__).parents[2]
 _COMMAND: Final = "release"
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_options(verb: str, parser: argparse.ArgumentParser) -> None:
     if verb == "plugins":
-        platforms = krew_manifest.PLATFORMS
+        platforms = plugin_archive.PLATFORMS
         parser.add_argument("--platform", action="append", choices=platforms, help="only this one; may be repeated")
     if verb == "krew":
         parser.add_argument("--homepage", required=True, metavar="URL", help="the page of the repository")
@@ -66,13 +66,13 @@ def _add_options(verb: str, parser: argparse.ArgumentParser) -> None:
             "the folder of a registry in which the images are (default: the manifests' own, which does not resolve)"
         )
         parser.add_argument("--registry", default="registry.invalid/gpushare", metavar="NAME", help=registry)
-        for image in released_chart.IMAGES:
+        for image in release_files.IMAGES:
             parser.add_argument(f"--{image}", default="", metavar="sha256:…", help=f"the digest of the image {image}")
 
 
 def _check(arguments: argparse.Namespace) -> None:
     version = _version()
-    wrong = stated_versions.disagreements({name: _text(name) for name in stated_versions.PLACES}, version)
+    wrong = release_files.disagreements({name: _text(name) for name in release_files.PLACES}, version)
     if arguments.tag not in (None, f"v{version}"):
         wrong.append(f"the tag is {arguments.tag}, and the version {version}")
     if wrong:
@@ -88,7 +88,7 @@ def _wheels(arguments: argparse.Namespace) -> None:
 
 def _plugins(arguments: argparse.Namespace) -> None:
     (own,) = (one for one in arguments.folder.glob("*.whl") if one.name.startswith("gpushare_scheduler-"))
-    for platform in arguments.platform or krew_manifest.PLATFORMS:
+    for platform in arguments.platform or plugin_archive.PLATFORMS:
         packed = plugin_archive.make(
             plugins(), own, _text(".ci/constraints/product.txt"), (ROOT / "LICENSE").read_bytes(), platform
         )
@@ -98,7 +98,7 @@ def _plugins(arguments: argparse.Namespace) -> None:
 
 
 def _krew(arguments: argparse.Namespace) -> None:
-    names = {one: plugin_archive.archive_name(_version(), one) for one in krew_manifest.PLATFORMS}
+    names = {one: plugin_archive.archive_name(_version(), one) for one in plugin_archive.PLATFORMS}
     if missing := [name for name in names.values() if not (arguments.folder / name).is_file()]:
         raise ClusterError(f"{arguments.folder}: has no {', '.join(missing)}")
     archives = {
@@ -106,15 +106,15 @@ def _krew(arguments: argparse.Namespace) -> None:
         for one, name in names.items()
     }
     for plugin in plugins():
-        text = krew_manifest.manifest(plugin, _version(), arguments.homepage, archives)
+        text = plugin_archive.manifest(plugin, _version(), arguments.homepage, archives)
         # Krew wants the plugin's own name.
         (arguments.folder / f"{plugin.name}.yaml").write_text(text, encoding="utf-8")
         _say(f"{plugin.name}.yaml")
 
 
 def _chart(arguments: argparse.Namespace) -> None:
-    digests = {image: getattr(arguments, image.replace("-", "_")) for image in released_chart.IMAGES}
-    _say(released_chart.package(arguments.registry, digests, arguments.folder, dict(os.environ)).name)
+    digests = {image: getattr(arguments, image.replace("-", "_")) for image in release_files.IMAGES}
+    _say(release_files.package(arguments.registry, digests, arguments.folder, dict(os.environ)).name)
 
 
 def _checksums(arguments: argparse.Namespace) -> None:
@@ -123,13 +123,13 @@ def _checksums(arguments: argparse.Namespace) -> None:
     _say(text, end="")
 
 
-def plugins() -> list[krew_manifest.Plugin]:
+def plugins() -> list[plugin_archive.Plugin]:
     """The plugins of this checkout."""
-    return krew_manifest.plugins_of(tomllib.loads(_text("pyproject.toml"))["project"]["scripts"])
+    return plugin_archive.plugins_of(tomllib.loads(_text("pyproject.toml"))["project"]["scripts"])
 
 
 def _version() -> str:
-    return stated_versions.version_of({name: _text(name) for name in stated_versions.PLACES})
+    return release_files.version_of({name: _text(name) for name in release_files.PLACES})
 
 
 def _notes() -> str:

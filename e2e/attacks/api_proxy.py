@@ -12,7 +12,7 @@ import yaml
 from aiohttp import web
 
 from clusters.api.connection import Connection
-from clusters.processes.ports import free_port
+from clusters.processes.scratch import free_port
 from e2e.parity.sides import authority
 
 _HOST: Final = "127.0.0.1"

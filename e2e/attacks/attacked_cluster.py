@@ -16,7 +16,7 @@ from msgspec import structs
 
 from clusters.api.connection import Connection, TransportError
 from clusters.api.resources import PODS
-from clusters.processes.ports import free_port
+from clusters.processes.scratch import free_port
 from clusters.provider import Cluster, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Program, Target

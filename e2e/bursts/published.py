@@ -19,8 +19,8 @@ from clusters.api import exchanges
 from clusters.api.exchanges import Event, Exchange, StoodStill
 from clusters.api.resources import EVENTS, NODES
 from clusters.api.waiting import NotReachedError, eventually
-from clusters.kubelet import plugin_calls
-from clusters.kubelet.plugin_calls import PluginCall
+from clusters.kubelet import plugin_client
+from clusters.kubelet.plugin_client import PluginCall
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, NodeSpec
 from clusters.targets import Target
 from e2e import commands, spec
@@ -189,13 +189,13 @@ async def publishing(observer: Observer, target: Target, nodes: Sequence[str]) -
     with tempfile.TemporaryDirectory() as folder:
         published = Published(observer, target, nodes, folder)
         exchanges.LISTENERS.append(published.take_event)
-        plugin_calls.LISTENERS.append(published.take_call)
+        plugin_client.LISTENERS.append(published.take_call)
         try:
             await published.begin()
             yield published
         finally:
             exchanges.LISTENERS.remove(published.take_event)
-            plugin_calls.LISTENERS.remove(published.take_call)
+            plugin_client.LISTENERS.remove(published.take_call)
 
 
 async def _left(look: Callable[[], Awaitable[list[str]]]) -> list[str]:

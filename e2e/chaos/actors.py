@@ -19,8 +19,8 @@ import yaml
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.readiness import is_up
 from clusters.deploy.render import FOLDER
-from clusters.processes.ports import free_port
 from clusters.processes.program import Program
+from clusters.processes.scratch import free_port
 from clusters.provider import Cluster
 from clusters.providers import Choices
 from clusters.targets import Target

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clusters.api.exchanges import Injected, Limited, StoodStill, Written
-from clusters.kubelet.plugin_calls import Place, PluginCall
+from clusters.kubelet.plugin_client import Place, PluginCall
 from e2e import spec
 
 Object = Mapping[str, Any]

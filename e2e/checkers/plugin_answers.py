@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from clusters.kubelet.plugin_calls import PluginCall
-from clusters.kubelet.plugin_client import SUPPORTED_VERSION
+from clusters.kubelet.plugin_client import SUPPORTED_VERSION, PluginCall
 from e2e import spec
 from e2e.checkers.history import Entry, State
 from e2e.checkers.judgement import Finding

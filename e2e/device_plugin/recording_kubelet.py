@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 
 from clusters.api import exchanges
-from clusters.kubelet.plugin_calls import PluginCall, note
+from clusters.kubelet.plugin_client import PluginCall, note
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.kubelet.proto import podresources_pb2 as pr

@@ -24,7 +24,7 @@ from clusters.api.api_client import MERGE_PATCH, Object
 from clusters.api.connection import Connection
 from clusters.api.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from clusters.api.waiting import eventually, until
-from clusters.processes.ports import free_port
+from clusters.processes.scratch import free_port
 from e2e import spec
 from e2e.builders import booking, gpu_container, gpu_pod, plain_container, random_containers
 from e2e.bursts.world import units_of_model

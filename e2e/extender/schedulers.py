@@ -15,8 +15,8 @@ from clusters.api.readiness import says_ready
 from clusters.controlplane import binaries
 from clusters.embedded.scheduler import Scheduler
 from clusters.embedded.scheduling.configuration import ConfigurationError, load
-from clusters.processes.ports import free_port
 from clusters.processes.program import Program
+from clusters.processes.scratch import free_port
 from clusters.provider import Cluster, ClusterError
 from clusters.providers import Choices
 from clusters.simulated_node import environment_of_programs

@@ -22,8 +22,8 @@ from clusters.api.waiting import eventually
 from clusters.deploy.render import BASE, FOLDER
 from clusters.kind.kind_cluster import KindCluster
 from clusters.kind.kind_config import CARDS, SCHEDULER_CONFIG
-from clusters.kind.node_container import docker
 from clusters.kind.program_images.build import ProgramImages
+from clusters.kind.workers import docker
 from clusters.processes.commands import output_of
 from clusters.provider import NodeSpec
 from clusters.simulated_node import new_cards
@@ -63,7 +63,6 @@ class PlainCluster:
 
     @property
     def control_plane(self) -> str:
-        """The Node of the control plane."""
         return self.cluster.workers.control_plane
 
     async def run(self, command: str, *more: str | Path) -> str:

@@ -17,7 +17,7 @@ from clusters.api.api_client import JSON_PATCH, Object
 from clusters.api.resources import DAEMON_SETS, NODES, PODS
 from clusters.api.waiting import eventually
 from clusters.kind.kind_cluster import KindCluster
-from clusters.kind.node_container import docker
+from clusters.kind.workers import docker
 from clusters.provider import NodeSpec
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -141,7 +141,6 @@ class Fleet:
 
 
 def uid(pod: Object) -> str:
-    """ "" for none."""
     return str(pod["metadata"].get("uid", ""))
 
 

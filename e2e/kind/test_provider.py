@@ -33,7 +33,6 @@ IS_UP = "the cluster is up"
 
 
 def docker(environment: dict[str, str], *arguments: str) -> list[str]:
-    """The lines that it prints."""
     done = subprocess.run(["docker", *arguments], env=environment, check=True, capture_output=True, text=True)
     return done.stdout.split()
 
@@ -60,7 +59,6 @@ def records_of(pid: int, runs: Path) -> list[Path]:
 
 
 def with_parent(pid: int) -> list[int]:
-    """The processes that a process started."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -219,6 +217,6 @@ async def test_another_checkout_comes_and_ends_alone(
     assert down[0] == 0
     assert f"ending the cluster of process {run.pid}, of {other}" in down[1]
     assert ended[0] == 0
-    assert "this checkout uses it no more; it stays for" in ended[1]
+    assert f"it stays for process {os.getpid()} of {ROOT}" in ended[1]
     assert [node["metadata"]["name"] for node in await cluster.api.list(NODES)]
     assert containers(docker_environment, theirs) == []

@@ -17,8 +17,8 @@ from clusters.api.api_client import Object
 from clusters.api.resources import EVENTS, NODES, PODS, SERVICE_ACCOUNTS
 from clusters.api.waiting import eventually
 from clusters.kind.kind_cluster import KindCluster
-from clusters.kind.node_container import NodeContainer
 from clusters.kind.program_images import build
+from clusters.kind.workers import NodeContainer
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
@@ -44,8 +44,6 @@ _LIST: Final = "find /etc/kubernetes -printf '%p %m %u %g ' -type f -exec sha256
 
 @dataclasses.dataclass
 class Ended:
-    """A pod that has ended."""
-
     code: int
     output: str
 
@@ -71,7 +69,6 @@ class Node:
         return str(pods[0]["metadata"]["name"])
 
     async def end(self, pod: str) -> Ended:
-        """Wait until it has ended."""
         status = await eventually(
             lambda: self.status(pod), lambda seen: "terminated" in _state(seen), f"{pod} has ended", seconds=240
         )
@@ -80,29 +77,23 @@ class Node:
         return Ended(_state(status)["terminated"]["exitCode"], output)
 
     async def run(self, *arguments: str) -> Ended:
-        """Begin and end."""
         return await self.end(await self.begin(*arguments))
 
     async def kill(self, pod: str) -> None:
-        """SIGKILL to its container."""
         status = await self.status(pod)
         await self._container.signal(status["containerStatuses"][0]["containerID"], "KILL")
 
     async def status(self, pod: str) -> Object:
-        """A pod's."""
         found: Object = (await self.api.get(PODS, pod, SYSTEM))["status"]
         return found
 
     async def execute(self, command: str) -> str:
-        """A shell command on the node."""
         return await self._container.execute("sh", "-c", command)
 
     async def files(self) -> str:
-        """All of /etc/kubernetes."""
         return await self.execute(_LIST)
 
     async def scheduler(self) -> Object:
-        """kube-scheduler's mirror pod."""
         return await self.api.get(PODS, f"kube-scheduler-{self.name}", SYSTEM)
 
     async def is_asked(self, *, expected: bool) -> None:

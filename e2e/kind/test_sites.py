@@ -105,7 +105,6 @@ SITES: Final = {
 
 @pytest.fixture(scope="module")
 def helm() -> Path:
-    """The program."""
     try:
         return locate_tool("helm", os.environ)
     except ClusterError as error:

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
-from clusters.kubelet.timings import Timings
+from clusters.kubelet.machine import Timings
 from clusters.local_cluster import LocalCluster
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import Cluster

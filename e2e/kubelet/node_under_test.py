@@ -42,7 +42,6 @@ class NodeUnderTest:
         self._plugins: list[SamplePlugin] = []
 
     async def open(self) -> None:
-        """Wait for the kubelet."""
         await self.kubelet.open()
 
     async def close(self) -> None:

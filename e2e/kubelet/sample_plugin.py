@@ -62,19 +62,16 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
             await pb_grpc.RegistrationStub(channel).Register(request, timeout=20)
 
     async def stop(self) -> None:
-        """End the list and the server."""
         self.end_list()
         if self._server is not None:
             await self._server.stop(None)
             self._server = None
 
     def end_list(self) -> None:
-        """End ListAndWatch; the server goes on."""
         self._ended.set()
         self._changed.set()
 
     def announce(self, devices: Mapping[str, bool]) -> None:
-        """Send a new list."""
         self.devices = dict(devices)
         self._changed.set()
 
@@ -90,7 +87,6 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
     async def GetDevicePluginOptions(  # noqa: N802  # gRPC's name
         self, request: pb.Empty, context: Context
     ) -> pb.DevicePluginOptions:
-        """The calls that it asks for."""
         await self._take("GetDevicePluginOptions", (), context)
         return self._options
 
@@ -130,7 +126,6 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
     async def PreStartContainer(  # noqa: N802
         self, request: pb.PreStartContainerRequest, context: Context
     ) -> pb.PreStartContainerResponse:
-        """The container may start."""
         await self._take("PreStartContainer", request.devices_ids, context)
         if self._at_start is not None:
             await self._at_start(tuple(request.devices_ids))
@@ -145,5 +140,4 @@ async def pods_listed(socket: Path) -> list[pr.PodResources]:
 
 
 def healthy(count: int) -> dict[str, bool]:
-    """That many healthy devices."""
     return {f"dev-{number}": True for number in range(count)}

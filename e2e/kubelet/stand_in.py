@@ -9,11 +9,10 @@ from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.resources import NODES
 from clusters.clock import Clock
 from clusters.images.behaviour import Behaviours
-from clusters.kubelet import checkpoint
+from clusters.kubelet import kubelet_devices
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards
-from clusters.kubelet.machine import Machine
-from clusters.kubelet.timings import Timings
+from clusters.kubelet.machine import Machine, Timings
 from clusters.local_cluster import LocalCluster
 
 
@@ -47,20 +46,16 @@ class StandIn:
         await self._stack.aclose()
 
     async def stop(self) -> None:
-        """See ``Worker``."""
         await self._kubelet.stop(keep_containers=True)
 
     async def start(self) -> None:
-        """See ``Worker``."""
         await self._kubelet.start()
 
     async def reboot(self) -> None:
-        """See ``Worker``."""
         await self._kubelet.reboot()
 
     def lose_checkpoint(self) -> None:
-        """See ``Worker``."""
-        (self.plugin_folder / checkpoint.FILE_NAME).unlink()
+        (self.plugin_folder / kubelet_devices.FILE_NAME).unlink()
 
 
 async def make_kubelet(

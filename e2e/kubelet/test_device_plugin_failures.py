@@ -7,7 +7,7 @@ import pytest
 
 from clusters.api.api_client import ApiError
 from clusters.api.waiting import eventually
-from clusters.kubelet.timings import Timings
+from clusters.kubelet.machine import Timings
 from e2e.kubelet.node_under_test import NodeUnderTest
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 

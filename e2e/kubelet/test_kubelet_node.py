@@ -10,14 +10,13 @@ from clusters.api.api_client import Object
 from clusters.api.connection import Connection
 from clusters.api.resources import LEASES, NODES, PODS
 from clusters.api.waiting import eventually
-from clusters.kubelet.timings import Timings
+from clusters.kubelet.machine import Timings
 from clusters.provider import Cluster
 from e2e.kubelet.node_under_test import NodeUnderTest
 from e2e.kubelet.sample_plugin import healthy
 
 
 def conditions(node: Object) -> dict[str, str]:
-    """Type → status."""
     return {one["type"]: one["status"] for one in node["status"].get("conditions") or ()}
 
 

@@ -195,7 +195,6 @@ async def test_a_burst_of_questions_is_turned_away(stage: NodeUnderTest) -> None
 
 
 async def get(stage: NodeUnderTest, name: str) -> pb.PodResources:
-    """One pod, by name."""
     async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
         request = pb.GetPodResourcesRequest(pod_name=name, pod_namespace=stage.namespace)
         answer: pb.GetPodResourcesResponse = await pb_grpc.PodResourcesListerStub(channel).Get(request)

@@ -41,7 +41,6 @@ class Worker:
         self._is_down = False
 
     async def open(self) -> None:
-        """Look which release it is."""
         node = await self._cluster.api.get(NODES, self.node)
         self.minor = int(node["status"]["nodeInfo"]["kubeletVersion"].split(".")[1])
 
@@ -51,7 +50,6 @@ class Worker:
             await self.start()
 
     async def stop(self) -> None:
-        """Go down; containers run on."""
         await self._cluster.kill(_KUBELET, self.node)
         self._is_down = True
 

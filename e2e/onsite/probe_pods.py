@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from clusters.images.probe_container import probe_container
+from clusters.images.behaviour import probe_container
 from e2e import spec
 from e2e.onsite.card_room import NodeRoom
 from e2e.onsite.tenancy import PRIORITY_CLASS

@@ -29,7 +29,6 @@ def folder() -> Iterator[Path]:
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def sides(binaries: Binaries, choices: Choices, folder: Path) -> AsyncIterator[Both]:
-    """Both sides with their controllers."""
     async for both in _both(binaries, choices, folder / "controlled", controllers=True):
         yield both
 

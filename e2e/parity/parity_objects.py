@@ -20,12 +20,10 @@ def place(side: Side, plural: str, name: str = "", subresource: str = "", *, roo
 
 
 def pods(side: Side, name: str = "", subresource: str = "") -> str:
-    """The pods of the case."""
     return place(side, "pods", name, subresource)
 
 
 def maps(side: Side, name: str = "") -> str:
-    """The ConfigMaps of the case."""
     return place(side, "configmaps", name)
 
 
@@ -47,12 +45,10 @@ def pod(name: str = "", spec: Object | None = None, **metadata: Any) -> Object:
 
 
 def container(name: str = "main", image: str = "busybox:1.36", **fields: Any) -> Object:
-    """A container."""
     return {"name": name, "image": image, **fields}
 
 
 def config_map(name: str = "", data: dict[str, str] | None = None, **metadata: Any) -> Object:
-    """A ConfigMap."""
     named = {"name": name} if name else {}
     filled = {"data": data} if data is not None else {}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**named, **metadata}, **filled}
@@ -78,7 +74,6 @@ async def made(side: Side, path: str, body: Object) -> Object:
 
 
 async def got(side: Side, path: str) -> Object:
-    """Read an object that is there."""
     answer = await side.call("GET", path)
     assert answer.code == 200, f"{side.name}: {answer.body}"
     found: Object = answer.body
@@ -86,7 +81,6 @@ async def got(side: Side, path: str) -> Object:
 
 
 async def patched(side: Side, path: str, patch: Any, content_type: str = MERGE) -> Answer:
-    """Patch."""
     return await side.call("PATCH", path, body=patch, content_type=content_type)
 
 

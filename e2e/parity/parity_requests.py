@@ -12,15 +12,25 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from clusters.api.resources import ALL
-from e2e.parity.parity_objects import JSON, JSON_PATCH, MERGE, STRATEGIC, Object
+from e2e.parity.parity_objects import JSON, JSON_PATCH, MERGE, STRATEGIC, Object, binding, config_map, container, pod
 from e2e.parity.sides import Both, Side
 
+_FILE: Final = Path(__file__).with_name("api_cases.yaml")
 _KINDS: Final = {resource.plural: resource for resource in ALL}
+_PATCHES: Final = {"MERGE": MERGE, "STRATEGIC": STRATEGIC, "JSON": JSON_PATCH}
+_SHORT: Final[Mapping[str, Callable[..., Object]]] = {
+    "+pod": pod,
+    "+map": config_map,
+    "+binding": binding,
+    "+container": container,
+}
 
 
 WATCH: Final = "WATCH"
@@ -44,7 +54,6 @@ class Ask:
 
 # The body that answered a request by its number.
 Answers = Callable[[int], Any]
-Cases = dict[str, list[Ask]]
 Around = Callable[[Side], AbstractAsyncContextManager[object]]
 
 
@@ -59,47 +68,38 @@ def ask(
     headers: Mapping[str, str] | None = None,
     **params: str,
 ) -> Ask:
-    """A request with any method."""
     return Ask(method, _whole(path), code, body, content_type, params, shows or {}, headers or {})
 
 
 def get(path: str, code: int | None = 200, **more: Any) -> Ask:
-    """A GET."""
     return ask("GET", path, code, **more)
 
 
 def post(path: str, body: Any, code: int | None = 201, **more: Any) -> Ask:
-    """A POST."""
     return ask("POST", path, code, body, **more)
 
 
 def put(path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
-    """A PUT."""
     return ask("PUT", path, code, body, **more)
 
 
 def delete(path: str, code: int | None = 200, body: Any = None, **more: Any) -> Ask:
-    """A DELETE."""
     return ask("DELETE", path, code, body, **more)
 
 
 def patch(content_type: str, path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
-    """A PATCH of that type."""
     return ask("PATCH", path, code, body, content_type=content_type, **more)
 
 
 def merge(path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
-    """A merge patch."""
     return patch(MERGE, path, body, code, **more)
 
 
 def strategic(path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
-    """A strategic merge patch."""
     return patch(STRATEGIC, path, body, code, **more)
 
 
 def json_patch(path: str, *operations: Any, code: int | None = 200, **more: Any) -> Ask:
-    """A JSON patch."""
     return patch(JSON_PATCH, path, list(operations), code, **more)
 
 
@@ -108,9 +108,35 @@ def events(path: str, since: int, **more: Any) -> Ask:
     return ask(WATCH, path, resourceVersion=f"${{version:{since}}}", timeoutSeconds="1", **more)
 
 
-def each(cases: Cases) -> pytest.MarkDecorator:
-    """The parameter ``asks`` of a test: a case after the other."""
-    return pytest.mark.parametrize("asks", cases.values(), ids=cases)
+def each(group: str) -> pytest.MarkDecorator:
+    """The parameter ``asks`` of a test: a case of that group of ``api_cases.yaml`` after the other."""
+    cases = yaml.safe_load(_FILE.read_text())[group]
+    return pytest.mark.parametrize("asks", [list(map(_read, rows)) for rows in cases.values()], ids=cases)
+
+
+def _read(row: Mapping[str, Any]) -> Ask:
+    (word, path), *_ = row.items()
+    query, shows = row.get("query", {}), _built(row.get("shows", {}))
+    if word == "EVENTS":
+        return events(path, row["since"], shows=shows, **query)
+    code = row.get("code", 201 if word == "POST" else 200)
+    method, content_type = ("PATCH", _PATCHES[word]) if word in _PATCHES else (word, JSON)
+    more = {"content_type": content_type, "shows": shows, **query}
+    return ask(method, path, None if code == "any" else code, _built(row.get("body")), **more)
+
+
+def _built(value: Any) -> Any:
+    """A value of a row with its short forms written out."""
+    if isinstance(value, list):
+        return [_built(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _built(one) for key, one in value.items()}
+    if "+times" in found:
+        return "x" * found["+times"]
+    for key in found.keys() & _SHORT.keys():
+        return _SHORT[key](found.pop(key), **found)
+    return found
 
 
 async def compare(both: Both, *asks: Ask, around: Around | None = None, before: int = 0) -> list[Any]:
@@ -156,7 +182,6 @@ async def _answer(side: Side, sent: Ask) -> list[Any]:
 
 
 def _resolve(one: Ask, namespace: str, answers: Answers) -> Ask:
-    """The request as it is sent."""
     path, params, body, headers = _resolved([one.path, one.params, one.body, one.headers], namespace, answers)
     return replace(one, path=path, params=params, body=body, headers=headers)
 
@@ -180,7 +205,6 @@ def _reference(match: re.Match[str], namespace: str, answers: Answers) -> str:
 
 
 def _merged(old: Any, patch: Any) -> Any:
-    """RFC 7386."""
     if not isinstance(patch, dict):
         return patch
     new: Object = dict(old) if isinstance(old, dict) else {}

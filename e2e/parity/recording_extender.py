@@ -23,12 +23,10 @@ class Call:
 
     @property
     def verb(self) -> str:
-        """The last part of the path."""
         return self.path.rsplit("/", 1)[-1]
 
     @property
     def message(self) -> Any:
-        """The body, decoded."""
         return json.loads(self.body)
 
 
@@ -97,7 +95,6 @@ class RecordingExtender:
         return [call.verb for call in self.calls]
 
     def of(self, verb: str) -> list[Call]:
-        """The calls of one verb."""
         return [call for call in self.calls if call.verb == verb]
 
     async def __aenter__(self) -> Self:

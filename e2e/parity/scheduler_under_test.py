@@ -83,7 +83,6 @@ class SchedulerUnderTest:
         await self.change_node(name, {"spec": spec})
 
     async def change_node(self, name: str, patch: Object, *, status: bool = False) -> None:
-        """Merge a change into a node."""
         await self._patch(f"/api/v1/nodes/{name}{'/status' if status else ''}", patch)
 
     async def pod(
@@ -105,11 +104,9 @@ class SchedulerUnderTest:
         return str((await self._do("POST", self._pods, body=body))["metadata"]["uid"])
 
     async def delete_pod(self, name: str) -> None:
-        """Remove a pod immediately."""
         await self._do("DELETE", f"{self._pods}/{name}", body={"gracePeriodSeconds": 0})
 
     async def change_pod(self, name: str, patch: Object, *, status: bool = False) -> None:
-        """Merge a change into a pod."""
         await self._patch(f"{self._pods}/{name}{'/status' if status else ''}", patch)
 
     async def get_pod(self, name: str) -> Object:

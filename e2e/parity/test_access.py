@@ -46,7 +46,6 @@ _ANN: Final = ("ann", ["people", "system:authenticated"])
 
 
 async def nonsense(_: Side) -> str:
-    """A token of nothing."""
     return "nonsense"
 
 
@@ -56,7 +55,6 @@ async def tampered(side: Side) -> str:
 
 
 def of_bot(side: Side, **spec: Any) -> Awaitable[str]:
-    """An account's token."""
     return account_token(side, "bot", **spec)
 
 
@@ -144,7 +142,6 @@ async def test_a_token_ends_with_its_pod_and_its_account(both: Both) -> None:
 
 
 async def code_with(side: Side, token: str) -> int:
-    """The answer to a token."""
     async with stranger(side, token=token) as who:
         return (await who.call("GET", "/api")).code
 
@@ -241,5 +238,4 @@ async def test_a_pod_is_completed_by_admission(both: Both) -> None:
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    """A pod of one container."""
     return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}], **spec}}

@@ -128,7 +128,6 @@ async def acting(side: Side, fields: Object, **binding_spec: Any) -> AsyncIterat
 
 
 def annotated(name: str, **annotations: str) -> Object:
-    """A pod with annotations."""
     return pod(name, annotations=annotations)
 
 

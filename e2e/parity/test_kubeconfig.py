@@ -30,57 +30,7 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
 """
 
 
-def _says(answer: object, **changes: Any) -> dict[str, Any]:
-    """A user with a login plugin that answers this."""
-    text = answer if isinstance(answer, str) else json.dumps(answer)
-    return {"exec": _PLUGIN | {"command": "/bin/sh", "args": ["-c", 'printf %s "$0"', text]} | changes}
-
-
-def _status(**status: Any) -> dict[str, Any]:
-    return {"apiVersion": _V1, "kind": "ExecCredential", "status": status}
-
-
-_CERTIFICATE: Final = {"client-certificate": "client.pem", "client-key": "client.key"}
-_TOKEN: Final = {"token": "t"}
-# Fields of the user, and what is laid over those of the cluster; {url} and {name} are filled in; None removes one.
-# Left out: without any login kubectl asks for a name on the terminal, and our programs ask the server without one. To a server of
-# this machine in plain HTTP they send a login, and kubectl does not.
-_CASES: Final[Mapping[str, tuple[Any, Any]]] = {
-    "token": (_TOKEN, {}),
-    "token file": ({"tokenFile": "token"}, {}),
-    "token and its file": ({"token": "t", "tokenFile": "token"}, {}),
-    "token beside a missing file": ({"token": "t", "tokenFile": "missing"}, {}),
-    "password": ({"username": "u", "password": "p"}, {}),
-    "password and token": ({"username": "u", "password": "p", "token": "t"}, {}),
-    "certificate": (_CERTIFICATE, {}),
-    "certificate as data": ({"client-certificate-data": "<client.pem>", "client-key-data": "<client.key>"}, {}),
-    "certificate and token": (_CERTIFICATE | _TOKEN, {}),
-    "as": (_TOKEN | {"as": "jane"}, {}),
-    "as all": (_TOKEN | {"as": "j", "as-uid": "1", "as-groups": ["a", "b"], "as-user-extra": {"s/x": ["v", "w"]}}, {}),
-    "plugin": ({"exec": _PLUGIN}, {}),
-    "plugin missing": ({"exec": _PLUGIN | {"command": "./no-such-login"}}, {}),
-    "plugin of v1beta1": (_says({**_status(token="t"), "apiVersion": f"{_V1}beta1"}, apiVersion=f"{_V1}beta1"), {}),
-    "plugin without a mode": (_says(_status(token="t"), interactiveMode=None), {}),
-    "plugin that needs a terminal": (_says(_status(token="t"), interactiveMode="Always"), {}),
-    "plugin answers a token": (_says(_status(token="t")), {}),
-    "plugin answers no JSON": (_says("token"), {}),
-    "plugin answers an empty token": (_says(_status(token="")), {}),
-    "plugin answers YAML": (_says(f"apiVersion: {_V1}\nkind: ExecCredential\nstatus: {{token: t}}\n"), {}),
-    "auth provider": ({"auth-provider": {"name": "gcp"}}, {}),
-    "unknown fields": (_TOKEN | {"odd": 1}, {"odd": 1}),
-    "authority as data": (_TOKEN, {"certificate-authority": None, "certificate-authority-data": "<ca.pem>"}),
-    "authority of another": (_TOKEN, {"certificate-authority": "other.pem"}),
-    "authority unknown": (_TOKEN, {"certificate-authority": None}),
-    "insecure": (_TOKEN, {"certificate-authority": None, "insecure-skip-tls-verify": True}),
-    "insecure and authority": (_TOKEN, {"insecure-skip-tls-verify": True}),
-    "server name": (_TOKEN, {"tls-server-name": "api.example"}),
-    "server name of another": (_TOKEN, {"tls-server-name": "other.example"}),
-    "server with a path": (_TOKEN, {"server": "{url}/k8s/clusters/c"}),
-    "server without a scheme": (_TOKEN, {"server": "{name}"}),
-    "proxy that is away": (_TOKEN, {"proxy-url": "http://127.0.0.1:1"}),
-    "authority among others": (_TOKEN, {"certificate-authority": "bundle.pem"}),
-    "plugin answers a certificate": ({"exec": _PLUGIN | {"command": "./certificate"}}, {}),
-}  # fmt: skip
+_CASES: Final = yaml.safe_load(Path(__file__).with_name("kubeconfig_cases.yaml").read_text())
 
 
 @dataclass
@@ -93,7 +43,6 @@ class RecordingServer:
     server_names: list[str | None] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.Response:
-        """An empty list."""
         peer = request.transport.get_extra_info("peercert") if request.transport else None
         subject = [value for part in (peer or {}).get("subject", ()) for _, value in part]
         who = [
@@ -125,6 +74,11 @@ class RecordingServer:
         return path
 
     def _with_data(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        if "exec" in fields:
+            plugin = _PLUGIN | fields["exec"]
+            answers = {"command": "/bin/sh", "args": ["-c", 'printf %s "$0"', plugin.pop("answer", "")]}
+            return {"exec": plugin | (answers if "answer" in fields["exec"] else {})}
+
         def content(value: Any) -> Any:
             if isinstance(value, str) and value.startswith("<"):
                 return base64.b64encode((self.folder / value.strip("<>")).read_bytes()).decode()
@@ -163,11 +117,10 @@ async def site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Record
     (folder / "bundle.pem").write_bytes(
         (folder / "other.pem").read_bytes() + b"# ours\n" + (folder / "ca.pem").read_bytes()
     )
-    pair = {
-        "clientCertificateData": (folder / "client.pem").read_text(),
-        "clientKeyData": (folder / "client.key").read_text(),
-    }
-    (folder / "certificate").write_text(f"#!/bin/sh\ncat <<'E'\n{json.dumps(_status(**pair))}\nE\n")
+    pair = {"clientCertificateData": "client.pem", "clientKeyData": "client.key"}
+    status = {key: (folder / name).read_text() for key, name in pair.items()}
+    answer = json.dumps({"apiVersion": _V1, "kind": "ExecCredential", "status": status})
+    (folder / "certificate").write_text(f"#!/bin/sh\ncat <<'E'\n{answer}\nE\n")
     (folder / "certificate").chmod(0o700)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1", "api.example").configure_cert(context)
@@ -192,53 +145,26 @@ async def both(site: RecordingServer, binaries: Binaries, kubeconfig: str) -> tu
     return theirs, await site.ask([_INSPECT, "--request-timeout=20s"], kubeconfig)
 
 
-@pytest.mark.parametrize("name", _CASES)
+@pytest.mark.parametrize("name", _CASES["fields"])
 async def test_each_field_is_obeyed_as_kubectl_obeys_it(site: RecordingServer, binaries: Binaries, name: str) -> None:
     """Our program sends the path, login, impersonation, certificate and server name that kubectl sends, or both refuse."""
-    user, cluster = _CASES[name]
-    theirs, ours = await both(site, binaries, str(site.write("one", user, cluster)))
+    case = _CASES["fields"][name]
+    theirs, ours = await both(site, binaries, str(site.write("one", case["user"], case.get("cluster", {}))))
 
     assert ours == theirs
 
 
-_FIRST, _SECOND = {"token": "of-the-first"}, {"token": "of-the-second"}
-
-
-@pytest.mark.parametrize(
-    ("parts", "first", "second"),
-    [
-        (["first", "second"], {}, {}),
-        (["second", "first"], {}, {}),
-        (["missing", "first"], {}, {}),
-        (["first", "second"], {"current-context": ""}, {}),
-        (
-            ["first", "second"],
-            {},
-            {"contexts": [{"name": "first", "context": {"cluster": "second", "user": "second"}}]},
-        ),
-        (["first", "second"], {"users": [{"name": "second", "user": {"token": "of-another"}}]}, {}),
-        (["first", "second"], {"current-context": "second", "users": [{"name": "second", "user": {"token": "x"}}]}, {}),
-        (["first", "broken"], {}, {}),
-        (["folder"], {}, {}),
-        (["yaml"], {}, {}),
-        (
-            ["first"],
-            {"users": [{"name": "first", "user": {"token": "a"}}, {"name": "first", "user": {"token": "b"}}]},
-            {},
-        ),
-        (["first"], {"contexts": [{"name": "first", "context": {"cluster": "first", "user": "absent"}}]}, {}),
-    ],
-)
+@pytest.mark.parametrize("case", _CASES["files"], ids=str)
 async def test_files_are_merged_as_kubectl_merges_them(
-    site: RecordingServer, binaries: Binaries, parts: list[str], first: dict[str, Any], second: dict[str, Any]
+    site: RecordingServer, binaries: Binaries, case: dict[str, Any]
 ) -> None:
     """The first file that has an entry or a current context counts; missing and empty files count for nothing."""
-    site.write("first", _FIRST, {}, **first)
-    site.write("second", _SECOND, {}, **second)
+    for name in ("first", "second"):
+        site.write(name, {"token": f"of-the-{name}"}, {}, **case.get(name, {}))
     plain = yaml.safe_dump(json.loads((site.folder / "first.json").read_text()))
     (site.folder / "yaml.json").write_text(plain)
     (site.folder / "folder.json").mkdir(exist_ok=True)
     (site.folder / "broken.json").write_text("clusters: [")
-    theirs, ours = await both(site, binaries, ":".join(str(site.folder / f"{part}.json") for part in parts))
+    theirs, ours = await both(site, binaries, ":".join(str(site.folder / f"{part}.json") for part in case["files"]))
 
     assert ours == theirs

@@ -62,12 +62,10 @@ async def waiting_pod(it: SchedulerUnderTest) -> None:
 
 
 def node(patch: Object, *, status: bool = False) -> Trigger:
-    """A change of the node."""
     return lambda it: it.change_node("a", patch, status=status)
 
 
 def pod(name: str, patch: Object, *, status: bool = False) -> Trigger:
-    """A change of a pod."""
     return lambda it: it.change_pod(name, patch, status=status)
 
 

@@ -14,7 +14,7 @@ from clusters.api.resources import EVENTS, NODES
 from clusters.api.waiting import eventually
 from clusters.kubelet.kubelet import Kubelet
 from clusters.kubelet.kubelet_cards import Cards
-from clusters.kubelet.timings import Timings
+from clusters.kubelet.machine import Timings
 from clusters.local_cluster import LocalCluster
 from clusters.processes.program import Program
 from clusters.processes.scratch import scratch_folder

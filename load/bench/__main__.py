@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusters.api.waiting import eventually
-from clusters.processes.ports import free_port
-from clusters.processes.progress import Progress
-from clusters.processes.scratch import scratch_folder
+from clusters.processes.commands import Progress
+from clusters.processes.scratch import free_port, scratch_folder
 from load.bench import allocations, device_list
 from load.bench.bench_figures import NOTHING, round_medians, summary, targets, text
 from load.bench.bench_servers import (

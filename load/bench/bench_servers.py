@@ -16,8 +16,8 @@ from typing import Any, Final
 import aiohttp
 
 from clusters.api.certificates import Authority
-from clusters.processes.ports import free_port
 from clusters.processes.program import Program
+from clusters.processes.scratch import free_port
 from clusters.processes.tied import tied
 from clusters.simulated_node import environment_of_programs
 from clusters.targets import load_target

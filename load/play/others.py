@@ -16,8 +16,8 @@ from typing import Final
 import aiohttp
 
 from clusters.api.readiness import is_up
-from clusters.processes.ports import free_port
-from clusters.processes.progress import Progress
+from clusters.processes.commands import Progress
+from clusters.processes.scratch import free_port
 from load.bench.bench_servers import Bed
 from load.load_commands import CannotMeasureError
 from load.play.load_plan import VERBS, Asked

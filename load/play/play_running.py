@@ -16,9 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.processes.ports import free_port
-from clusters.processes.progress import Progress
-from clusters.processes.scratch import scratch_folder
+from clusters.processes.commands import Progress
+from clusters.processes.scratch import free_port, scratch_folder
 from clusters.processes.tied import tied
 from load.bench.bench_servers import (
     Bed,

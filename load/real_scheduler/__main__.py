@@ -21,7 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from clusters.processes.progress import Progress
+from clusters.processes.commands import Progress
 from clusters.processes.scratch import scratch_folder
 from load.bench.bench_servers import Bed, c_compiler
 from load.load_commands import count, exit_code, seed

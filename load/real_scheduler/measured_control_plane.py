@@ -16,7 +16,7 @@ from clusters.api.resources import PODS
 from clusters.api.waiting import eventually, for_each
 from clusters.controlplane.binaries import ETCD, KWOK
 from clusters.controlplane.real_control_plane import API_SERVER, SCHEDULER
-from clusters.processes.progress import Progress
+from clusters.processes.commands import Progress
 from gpushare import wire
 from gpushare.setup.core.scheduler_files import EXTENDER_SCORES, NEWEST, scheduler_file
 from load.bench.bench_figures import EXTENDER

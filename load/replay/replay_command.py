@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.processes.progress import Progress
+from clusters.processes.commands import Progress
 from clusters.processes.tied import die_with_parent
 from gpushare import wire
 from load.load_commands import LoadError, count, seed

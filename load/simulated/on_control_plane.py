@@ -20,9 +20,9 @@ from clusters.api.waiting import eventually, for_each
 from clusters.controlplane.binaries import KWOK, kwok, locate, minors
 from clusters.controlplane.build import ensure_modules
 from clusters.controlplane.real_control_plane import RealControlPlane
-from clusters.processes.ports import free_port
+from clusters.processes.commands import Progress
 from clusters.processes.program import Program
-from clusters.processes.progress import Progress
+from clusters.processes.scratch import free_port
 from clusters.simulated_node import environment_of_programs
 from load.simulated.simulated_objects import needed_by_pods, node_document, pod_document
 from load.simulated.simulated_world import World

@@ -8,7 +8,7 @@ from typing import Any
 
 from clusters.api.resources import EVENTS, PODS
 from clusters.api.waiting import eventually, meanwhile
-from clusters.living_demo import LIVING_NODES, UNHEALTHY_NODE, WAITING_POD, first_pods, live, settle
+from clusters.demo import LIVING_NODES, UNHEALTHY_NODE, WAITING_POD, first_pods, live, settle
 from clusters.provider import load_nodes
 from clusters.providers import Choices, make_cluster
 from clusters.targets import load_target

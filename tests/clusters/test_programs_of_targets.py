@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from pathlib import Path
 
 import pytest
 
-from clusters.api.readiness import is_up
 from clusters.api.resources import NODES, PODS
 from clusters.api.waiting import eventually
 from clusters.provider import DEVICE_PLUGIN, ClusterError, NodeSpec
@@ -56,32 +54,11 @@ async def test_a_fixed_folder_is_the_nodes_own(tmp_path: Path) -> None:
     assert list(fixed.iterdir()) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
-async def test_a_folder_that_cannot_be_mounted_is_an_error(tmp_path: Path) -> None:
-    """The plugin is not started in a folder that is not the node's; its log has the reason."""
-    (tmp_path / "file").touch()
-    (tmp_path / "node").mkdir()
-    code, log = await started(target_of(str(tmp_path / "file"), "exit 0"), tmp_path / "node")
-
-    assert code not in (0, None)
-    assert str(tmp_path / "file") in log
-
-
 async def test_without_root_a_fixed_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the folder and the remedy before anything is started."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ClusterError, match=r"fixed_folder /fixed.*root"):
         plugin_program(target_of("/fixed", ""), "n", tmp_path, tmp_path, (), {}, sys_root=tmp_path)
-
-
-async def test_a_program_without_a_ready_path_is_up_at_its_port() -> None:
-    """It is up once connections are taken, and not before; a path that is named has to answer 200."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        origin = f"http://127.0.0.1:{server.getsockname()[1]}"
-        assert await is_up(origin, "")
-        server.accept()[0].close()
-    assert not await is_up(origin, "")
-    assert not await is_up(origin, "/readyz")
 
 
 async def test_an_extender_alone_has_nodes_with_cards() -> None:

@@ -62,7 +62,7 @@ class Verbs:
         options.check_dry_run("PatchOptions", request.params.get("dryRun", ""))
 
         def change(item: Object) -> Object:
-            return patch.apply(request.content_type, item, request.body)
+            return patch.patched(request.content_type, item, request.body)
 
         return Answer(self._writes.patch(route.resource, *place(route), change, self._terms(request, route)).json())
 
@@ -95,7 +95,6 @@ class Verbs:
     def bind(self, request: Request, route: Route) -> Answer:
         """POST of a Binding: 201 with a Status."""
         binding = named(without_nulls(request.object()), route, "Binding")
-        check_target(binding)
         self._policies.of(request, route)(CREATE, binding, None)
         stored = self._writes.get(PODS, *place(route))
         pod = bound(stored.item, binding, self._writes.now())
@@ -130,7 +129,7 @@ class Verbs:
     def patch_scale(self, request: Request, route: Route) -> Answer:
         """PATCH of a Scale."""
         scale = scale_of(fresh(self._writes.get(route.resource, *place(route))))
-        return self._write_scale(request, route, patch.apply(request.content_type, scale, request.body))
+        return self._write_scale(request, route, patch.patched(request.content_type, scale, request.body))
 
     def _write_scale(self, request: Request, route: Route, scale: Object) -> Answer:
         terms = Terms(dry_run=request.dry_run)
@@ -182,7 +181,7 @@ def scaled(item: Object, scale: Object) -> Object:
 
 
 def bound(pod: Object, binding: Object, now: str) -> Object:
-    """The pod on the node that the Binding names; ``now`` is RFC 3339. Raises RefusalError (409, 500)."""
+    """The pod on the node that the Binding names; ``now`` is RFC 3339. Raises RefusalError (409)."""
     _check_pod(pod, binding)
     metadata = dict(pod["metadata"])
     for part in ("annotations", "labels"):
@@ -193,17 +192,6 @@ def bound(pod: Object, binding: Object, now: str) -> Object:
     status = {key: value for key, value in (pod.get("status") or {}).items() if key != "nominatedNodeName"}
     status["conditions"] = _scheduled(status.get("conditions", []), now)
     return {**pod, "metadata": metadata, "spec": spec, "status": status}
-
-
-def check_target(binding: Object) -> None:
-    """Refuse (500, as released servers do: kubernetes issue 139488) a target that is no node."""
-    target = binding.get("target", {})
-    if target.get("kind", "") not in ("", "Node"):
-        raise RefusalError(
-            500, "", f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
-        )
-    if not target.get("name"):
-        raise RefusalError(500, "", "target.name: Required value")
 
 
 def _check_pod(pod: Object, binding: Object) -> None:

@@ -13,16 +13,21 @@ from dataclasses import replace
 from typing import Final
 
 from clusters.api.resources import NAMESPACES
-from clusters.embedded.apiserver.access_reviews import AccessReviews
 from clusters.embedded.apiserver.api_objects import without_nulls
 from clusters.embedded.apiserver.api_routes import PROCESS_SUBRESOURCES, Route, route_of
 from clusters.embedded.apiserver.api_verbs import Verbs
-from clusters.embedded.apiserver.authentication import ANONYMOUS, Authenticator, User
-from clusters.embedded.apiserver.authorization import Authorizer, attributes_of, forbidden
-from clusters.embedded.apiserver.discovery import about, nothing
+from clusters.embedded.apiserver.authorization import (
+    ANONYMOUS,
+    Authenticator,
+    Authorizer,
+    User,
+    attributes_of,
+    forbidden,
+)
+from clusters.embedded.apiserver.discovery import AccessReviews, about, nothing
 from clusters.embedded.apiserver.disturbances import Disturbances
 from clusters.embedded.apiserver.pod_logs import PodLogs
-from clusters.embedded.apiserver.reads import list_objects
+from clusters.embedded.apiserver.reads import Watches, list_objects
 from clusters.embedded.apiserver.refusals import (
     RefusalError,
     bad_request,
@@ -45,7 +50,6 @@ from clusters.embedded.apiserver.requests import (
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.tables import shown, wants_table
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
-from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Writes
 
 logger = logging.getLogger(__name__)

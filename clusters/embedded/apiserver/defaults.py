@@ -4,100 +4,37 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
 from typing import Final
 
+import yaml
+
 from clusters.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    CONFIG_MAPS,
-    EVENTS,
-    JOBS,
-    LEASES,
-    MUTATING_ADMISSION_POLICIES,
-    MUTATING_ADMISSION_POLICY_BINDINGS,
-    NAMESPACES,
-    NODES,
     PODS,
-    PRIORITY_CLASSES,
-    RESOURCE_QUOTAS,
-    ROLE_BINDINGS,
     ROLES,
-    SECRETS,
-    SERVICES,
-    VALIDATING_ADMISSION_POLICIES,
-    VALIDATING_ADMISSION_POLICY_BINDINGS,
     Resource,
 )
 from clusters.embedded.apiserver import events, pod_defaults
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
 from clusters.embedded.apiserver.refusals import bad_request, group_of
 
-# For each kind: its fields, the name of its strategy, and the parameters of a rolling update.
-_WORKLOAD: Final[dict[str, tuple[Object, str, Object]]] = {
-    "deployments": (
-        {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
-        "strategy",
-        {"maxUnavailable": "25%", "maxSurge": "25%"},
-    ),
-    "replicasets": ({"replicas": 1}, "", {}),
-    "statefulsets": (
-        {
-            "replicas": 1,
-            "podManagementPolicy": "OrderedReady",
-            "revisionHistoryLimit": 10,
-            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
-        },
-        "updateStrategy",
-        {"partition": 0},
-    ),
-    "daemonsets": ({"revisionHistoryLimit": 10}, "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0}),
-}
 # A Job's selector and the labels of its pods come from its uid, so that no two Jobs share pods.
 _JOB_UID: Final = "batch.kubernetes.io/controller-uid"
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
-_JOB: Final[Object] = {
-    "parallelism": 1,
-    "backoffLimit": 6,
-    "completionMode": "NonIndexed",
-    "suspend": False,
-    "podReplacementPolicy": "TerminatingOrFailed",
-    "manualSelector": False,
-}
-# The fields of kinds that need no more.
-_FIELDS: Final[dict[Resource, Object]] = {
-    LEASES: {"spec": {}},
-    CLUSTER_ROLES: {"rules": None},
-    ROLES: {"rules": None},
-    PRIORITY_CLASSES: {"preemptionPolicy": "PreemptLowerPriority", "value": 0},
-}
-_MACHINE: Final = ("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion")
-_PROGRAMS: Final = ("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture")
-# The fields that a node shows even if they were never filled in.
-_NODE_STATUS: Final[Object] = {
-    "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-    "nodeInfo": dict.fromkeys((*_MACHINE, *_PROGRAMS), ""),
-}
-# The status of a new object that makes pods.
-_WORKLOAD_STATUS: Final[dict[str, Object]] = {
-    "deployments": {},
-    "replicasets": {"replicas": 0},
-    "statefulsets": {"replicas": 0, "availableReplicas": 0},
-    "jobs": {},
-    "daemonsets": dict.fromkeys(
-        ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
-    ),
-}
+_DEFAULTS: Final[Object] = yaml.safe_load(Path(__file__).with_name("defaults.yaml").read_text())
+_WORKLOAD: Final = _DEFAULTS["workloads"]
 # Counters that are shown although they are 0.
 _SHOWN: Final = {
-    plural: {*status, "terminatingReplicas", "collisionCount"} for plural, status in _WORKLOAD_STATUS.items()
+    plural: {*status, "terminatingReplicas", "collisionCount"} for plural, status in _DEFAULTS["statuses"].items()
 }
 
 
 def set_defaults(resource: Resource, item: Object) -> None:
     """Fill in the defaults of a kind, at creation and at each change. Raises RefusalError (400) for amounts that are none."""
-    for key, value in _FIELDS.get(resource, {}).items():
+    for key, value in _DEFAULTS["fields"].get(resource.plural, {}).items():
         item.setdefault(key, dict(value) if isinstance(value, dict) else value)
-    defaults = _workload if resource.plural in _WORKLOAD else _OF_KIND.get(resource)
+    defaults = _workload if resource.plural in _WORKLOAD else _OF_KIND.get(resource.plural)
     try:
         if defaults:
             defaults(resource, item)
@@ -110,11 +47,8 @@ def initial_status(resource: Resource, item: Object, now: str) -> Object | None:
     """The status of a new object; None: it has none yet. ``now`` is RFC 3339."""
     if resource == PODS:
         return pod_defaults.initial_status(item["spec"], now)
-    if resource == NAMESPACES:
-        return {"phase": "Active"}
-    if resource in (RESOURCE_QUOTAS, VALIDATING_ADMISSION_POLICIES):
-        return {}
-    return dict(_WORKLOAD_STATUS[resource.plural]) if resource.plural in _WORKLOAD_STATUS else None
+    found = _DEFAULTS["statuses"].get(resource.plural)
+    return None if found is None else dict(found)
 
 
 def _base64(text: str) -> str:
@@ -167,7 +101,7 @@ def _node(_: Resource, item: Object) -> None:
     if spec.get("podCIDR"):
         spec.setdefault("podCIDRs", [spec["podCIDR"]])
     status = item.setdefault("status", {})
-    for key, shown in _NODE_STATUS.items():
+    for key, shown in _DEFAULTS["node"].items():
         status[key] = {**shown, **status.get(key, {})}
     if status.get("capacity"):
         status["capacity"] = pod_defaults.canonical_amounts(status["capacity"])
@@ -184,12 +118,13 @@ def _without_zeros(resource: Resource, status: Object) -> Object:
 
 def _workload(resource: Resource, item: Object) -> None:
     spec = item.setdefault("spec", {})
-    fields, strategy, parameters = _WORKLOAD[resource.plural]
-    for key, value in fields.items():
-        spec.setdefault(key, value)
+    kind = _WORKLOAD[resource.plural]
+    for key, value in kind["spec"].items():
+        spec.setdefault(key, deepcopy(value))
+    strategy = kind.get("strategy")
     if strategy and spec.setdefault(strategy, {}).setdefault("type", "RollingUpdate") == "RollingUpdate":
         rolling = spec[strategy].setdefault("rollingUpdate", {})
-        spec[strategy]["rollingUpdate"] = {**parameters, **rolling}
+        spec[strategy]["rollingUpdate"] = {**kind["rolling"], **rolling}
     template = spec.setdefault("template", {})
     template.setdefault("metadata", {})
     pod_defaults.default_template(template.setdefault("spec", {}))
@@ -201,7 +136,7 @@ def _job(_: Resource, item: Object) -> None:
     spec = item.setdefault("spec", {})
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    for key, value in _JOB.items():
+    for key, value in _DEFAULTS["job"].items():
         spec.setdefault(key, value)
     template = spec.setdefault("template", {})
     metadata = template.setdefault("metadata", {})
@@ -254,20 +189,20 @@ def _secret(_: Resource, item: Object) -> None:
         item.setdefault("data", {})[key] = b64encode(text.encode()).decode()
 
 
-_OF_KIND: Final[dict[Resource, Callable[[Resource, Object], None]]] = {
-    CLUSTER_ROLE_BINDINGS: _role_binding,
-    CONFIG_MAPS: _config_map,
-    EVENTS: _event,
-    JOBS: _job,
-    MUTATING_ADMISSION_POLICIES: _policy,
-    MUTATING_ADMISSION_POLICY_BINDINGS: _policy_binding,
-    NAMESPACES: _namespace,
-    NODES: _node,
-    PODS: _pod,
-    RESOURCE_QUOTAS: _quota,
-    ROLE_BINDINGS: _role_binding,
-    SECRETS: _secret,
-    SERVICES: _service,
-    VALIDATING_ADMISSION_POLICIES: _policy,
-    VALIDATING_ADMISSION_POLICY_BINDINGS: _policy_binding,
+_OF_KIND: Final[dict[str, Callable[[Resource, Object], None]]] = {
+    "clusterrolebindings": _role_binding,
+    "configmaps": _config_map,
+    "events": _event,
+    "jobs": _job,
+    "mutatingadmissionpolicies": _policy,
+    "mutatingadmissionpolicybindings": _policy_binding,
+    "namespaces": _namespace,
+    "nodes": _node,
+    "pods": _pod,
+    "resourcequotas": _quota,
+    "rolebindings": _role_binding,
+    "secrets": _secret,
+    "services": _service,
+    "validatingadmissionpolicies": _policy,
+    "validatingadmissionpolicybindings": _policy_binding,
 }

@@ -33,15 +33,10 @@ def options_of(body: Any, params: dict[str, str]) -> DeleteOptions:
     grace, preconditions = found.get("gracePeriodSeconds"), found.get("preconditions") or {}
     if found.get("propagationPolicy") == "Orphan" or found.get("orphanDependents"):
         raise not_imitated("a deletion that leaves dependents")
-    if not isinstance(preconditions, dict):
-        raise bad_request("preconditions must be an object with uid and resourceVersion")
     try:
         grace_seconds = None if grace is None else int(grace)
     except (TypeError, ValueError) as error:
         raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax') from error
-    if grace_seconds is not None and grace_seconds < 0:
-        # As the real server reads it: a negative time is a second.
-        grace_seconds = 1
     stages = found.get("dryRun") or []
     check_dry_run("DeleteOptions", *([stages] if isinstance(stages, str) else stages))
     return DeleteOptions(grace_seconds, preconditions.get("uid"), preconditions.get("resourceVersion"), bool(stages))

@@ -1,6 +1,6 @@
 """The options of a request: versions, pages and initial events of a list or a watch, dry runs of a write. Pure.
 
-Options that contradict each other, or have no meaning, are refused.
+Options that have no meaning are refused.
 """
 
 from __future__ import annotations
@@ -9,35 +9,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from clusters.embedded.apiserver.field_rules import not_allowed, unsupported
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, not_imitated, options_invalid
+from clusters.embedded.apiserver.field_rules import unsupported
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, options_invalid
 
-_MATCH: Final = "resourceVersionMatch"
-_INITIAL: Final = "sendInitialEvents"
 _UNSIGNED: Final = re.compile(r"[0-9]{1,19}")
 _SIGNED: Final = re.compile(r"[-+]?[0-9]{1,18}")
 
 Params = Mapping[str, str]
-
-
-def check_list(params: Params) -> None:
-    """Refuse (422) the options that watches alone have, and (501) versions of the past: a list is of now, or a page."""
-    if params.get(_INITIAL):
-        raise options_invalid("ListOptions", [not_allowed(_INITIAL, f"{_INITIAL} is forbidden for list")])
-    match = params.get(_MATCH, "")
-    if match and not params.get("resourceVersion"):
-        text = f"{_MATCH} is forbidden unless resourceVersion is provided"
-        raise options_invalid("ListOptions", [not_allowed(_MATCH, text)])
-    if match not in ("", "NotOlderThan"):
-        raise not_imitated(f"{_MATCH} {match}")
-
-
-def check_watch(params: Params) -> None:
-    """Refuse (422) initial events without the match that belongs to them, and the match without these."""
-    match, initial = params.get(_MATCH, ""), params.get(_INITIAL, "")
-    if (match or initial) and not (match == "NotOlderThan" and initial):
-        text = f"{_INITIAL} requires setting {_MATCH} to NotOlderThan, and the other way"
-        raise options_invalid("ListOptions", [not_allowed(_MATCH, text)])
 
 
 def version_of(params: Params, *, in_list: bool = False) -> int:

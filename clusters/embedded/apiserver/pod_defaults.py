@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.api_quantities import canonical, parse, text_of
+from clusters.embedded.apiserver.api_objects import Object, canonical, parse, text_of
 
 _SPEC: Final[Object] = {
     "restartPolicy": "Always",

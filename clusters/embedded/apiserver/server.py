@@ -8,7 +8,6 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -16,24 +15,23 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from clusters.api import exchanges
 from clusters.api.certificates import Authority
 from clusters.api.resources import ALL, Resource
-from clusters.embedded.apiserver import api_snapshot
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.application import CERTIFICATE, ApiServer
-from clusters.embedded.apiserver.authentication import (
+from clusters.embedded.apiserver.authorization import (
     ANONYMOUS,
     AUTHENTICATED,
     MASTERS,
     Authenticator,
+    Authorizer,
     ClientCertificate,
     User,
 )
-from clusters.embedded.apiserver.authorization import Authorizer
 from clusters.embedded.apiserver.bootstrap import bootstrap
 from clusters.embedded.apiserver.disturbances import Disturbances
 from clusters.embedded.apiserver.pod_logs import PodLogs
+from clusters.embedded.apiserver.reads import Watches
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.store import Change, Store
-from clusters.embedded.apiserver.watching import Watches
 from clusters.embedded.apiserver.writes import Writes
 from clusters.processes.http_server import HttpServer
 
@@ -120,11 +118,6 @@ class EmbeddedApi:
         await self._logs.close()
         self._server = None
 
-    def load(self, path: Path) -> None:
-        """Begin with the state that was saved in a file, before ``start``. Raises SnapshotError."""
-        api_snapshot.load(self.store, path)
-        bootstrap(self.store, self.writes)
-
     def overwrite(self, resource: Resource, item: Object) -> None:
         """Write an object past all checks, as a server of another release may have it."""
         self._app.user = _ADMINISTRATOR
@@ -146,10 +139,6 @@ class EmbeddedApi:
         context.verify_mode = ssl.CERT_OPTIONAL
         context.verify_flags |= _NO_CHECK_TIME
         return context
-
-    def close_watches(self) -> None:
-        """End the watches that are open now, as a real server does now and then; clients come again."""
-        self.watches.close()
 
     def expire_history(self) -> None:
         """Forget all changes, as if much time had passed: a client that resumes at an older version gets 410."""

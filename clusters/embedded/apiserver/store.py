@@ -155,25 +155,6 @@ class Store:
             collection.changes.clear()
             collection.floor = self.version
 
-    def everything(self) -> list[Stored]:
-        """All objects of all kinds, each once."""
-        return [stored for resource in self._collections for stored in self.all(resource)]
-
-    def restore(self, version: int, items: Iterable[tuple[Resource, Object, int]]) -> None:
-        """Replace everything by these objects, each at its version, and go on after ``version``; no changes are remembered."""
-        self.version = version
-        for collection in self._collections.values():
-            collection.items.clear()
-            collection.ordered = None
-        for resource, item, at in items:
-            stored = Stored(resource, item, at)
-            self._collections[resource].items[stored.key] = stored
-            self._collections[resource].ordered = None
-        self.forget_changes()
-        for collection in self._collections.values():
-            for wake in collection.wakers:
-                wake()
-
     def wake_on_change(self, resource: Resource, wake: Callable[[], None]) -> Callable[[], None]:
         """Call ``wake`` after each change of a kind, until the function that this answers is called."""
         wakers = self._collections[resource].wakers

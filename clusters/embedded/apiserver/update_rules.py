@@ -22,7 +22,7 @@ from clusters.api.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from clusters.embedded.apiserver import pod_validation
+from clusters.embedded.apiserver import validation
 from clusters.embedded.apiserver.api_objects import Object, namespace_of
 from clusters.embedded.apiserver.api_routes import has_generation
 from clusters.embedded.apiserver.field_rules import not_allowed, wrong
@@ -120,7 +120,7 @@ def check_update(resource: Resource, old: Object, new: Object, found: Sequence[F
     """Refuse (422) changes of fields that cannot change; ``found`` is what was wrong before."""
     errors = [*found]
     if resource == PODS:
-        errors += pod_validation.changes(old["spec"], new["spec"])
+        errors += validation.changes(old["spec"], new["spec"])
     for path in _FROZEN.get(resource, ()):
         if _at(old, path) != _at(new, path):
             errors.append(wrong(path, _at(new, path), "field is immutable"))

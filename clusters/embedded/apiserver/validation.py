@@ -3,29 +3,142 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from clusters.api.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    EVENTS,
-    JOBS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    RESOURCE_QUOTAS,
-    ROLE_BINDINGS,
-    ROLES,
-    Resource,
-)
-from clusters.embedded.apiserver import events, field_rules, quota
-from clusters.embedded.apiserver.api_objects import Object
+from clusters.amounts import is_extended_resource
+from clusters.api.resources import CLUSTER_ROLES, EVENTS, JOBS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, Resource
+from clusters.embedded.apiserver import api_admission, events, field_rules
+from clusters.embedded.apiserver.api_objects import Object, parse
 from clusters.embedded.apiserver.api_selectors import matches_selector
 from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
-from clusters.embedded.apiserver.pod_validation import amount, pod_spec
 from clusters.embedded.apiserver.refusals import FieldError, group_of, invalid
 
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_HUGE: Final = "hugepages-"
+_NOT_EXTENDED: Final = "doesn't follow extended resource name standard"
+
+
+def pod_spec(spec: Object, path: str) -> list[FieldError]:
+    """The spec of a pod or of a template at ``path``. Defaults must be filled in."""
+    errors = [] if spec.get("containers") else [required(f"{path}.containers")]
+    names: set[str] = set()
+    volumes = {volume.get("name") for volume in spec.get("volumes", [])}
+    for part in ("containers", "initContainers"):
+        for at, container in enumerate(spec.get(part, [])):
+            errors += _container(container, f"{path}.{part}[{at}]", names, volumes)
+    errors += field_rules.labels(f"{path}.nodeSelector", spec.get("nodeSelector", {}))
+    return errors + (field_rules.dns_subdomain(f"{path}.nodeName", spec["nodeName"]) if spec.get("nodeName") else [])
+
+
+def _image(container: Object, path: str) -> list[FieldError]:
+    return [] if container.get("image") else [required(f"{path}.image")]
+
+
+def _container(container: Object, path: str, names: set[str], volumes: set[Any]) -> list[FieldError]:
+    name = container.get("name", "")
+    errors = field_rules.dns_label(f"{path}.name", name) if name else [required(f"{path}.name")]
+    if name and name in names:
+        errors.append(FieldError(f"{path}.name", "FieldValueDuplicate", f'Duplicate value: "{name}"'))
+    names.add(name)
+    errors += _image(container, path)
+    for at, mount in enumerate(container.get("volumeMounts", [])):
+        if mount.get("name") not in volumes:
+            found = f'Not found: "{mount.get("name", "")}"'
+            errors.append(FieldError(f"{path}.volumeMounts[{at}].name", "FieldValueNotFound", found))
+    return errors + _resources(container["resources"], f"{path}.resources")
+
+
+def _resources(resources: Object, path: str) -> list[FieldError]:
+    """Limits and requests of a container."""
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    errors: list[FieldError] = []
+    for name, text in limits.items():
+        errors += _named_amount(name, text, f"{path}.limits[{name}]")
+    for name, text in requests.items():
+        errors += _named_amount(name, text, f"{path}.requests[{name}]")
+        errors += _request(name, text, limits.get(name), path)
+    return errors
+
+
+def _named_amount(name: str, text: str, field: str) -> list[FieldError]:
+    errors = [wrong(field, name, each) for each in [*field_rules.qualified_name(name), *_name_texts(name)]]
+    return errors + amount(name, text, field)
+
+
+def _is_native(name: str) -> bool:
+    return "/" not in name or "kubernetes.io/" in name
+
+
+def _name_texts(name: str) -> list[str]:
+    if "/" in name:
+        return [] if _is_native(name) or is_extended_resource(name) else [_NOT_EXTENDED]
+    if name.startswith(_HUGE):
+        return []
+    return [] if name in _RESOURCES else ["must be cpu, memory or ephemeral-storage, or have a domain"]
+
+
+def amount(name: str, text: str, field: str) -> list[FieldError]:
+    """An amount of a container or a node: its sign, and a whole number for the resources that need it."""
+    value = parse(text)
+    errors = [wrong(field, text, "must be greater than or equal to 0")] if value < 0 else []
+    if is_extended_resource(name) and value.denominator != 1:
+        errors.append(wrong(field, text, "must be an integer"))
+    return errors
+
+
+def _request(name: str, text: str, limit: str | None, path: str) -> list[FieldError]:
+    strict = not _is_native(name) or name.startswith(_HUGE)
+    if limit is None:
+        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")] if strict else []
+    if strict and parse(text) != parse(limit):
+        return [wrong(f"{path}.requests", text, f"must be equal to {name} limit of {limit}")]
+    if parse(text) > parse(limit):
+        return [wrong(f"{path}.requests", text, f"must be less than or equal to {name} limit of {limit}")]
+    return []
+
+
+def changes(old: Object, new: Object) -> list[FieldError]:
+    """The changes of a spec that an existing pod does not allow.
+
+    Allowed are images, the deadline, more tolerations, fewer scheduling gates; while there are gates, the node selector too.
+    """
+    if old == new:
+        return []
+    for part in ("containers", "initContainers"):
+        if len(old.get(part, [])) != len(new.get(part, [])):
+            return [not_allowed(f"spec.{part}", "pod updates may not add or remove containers")]
+    errors = [
+        error
+        for part in ("containers", "initContainers")
+        for at, container in enumerate(new.get(part, []))
+        for error in _image(container, f"spec.{part}[{at}]")
+    ]
+    if any(each not in new.get("tolerations", []) for each in old.get("tolerations", [])):
+        errors.append(not_allowed("spec.tolerations", "an existing toleration cannot change"))
+    gates = [each["name"] for each in old.get("schedulingGates", [])]
+    errors += [
+        not_allowed(f"spec.schedulingGates[{at}].name", "only deletion is allowed")
+        for at, each in enumerate(new.get("schedulingGates", []))
+        if each["name"] not in gates
+    ]
+    if _frozen(old, gated=bool(gates)) != _frozen(new, gated=bool(gates)):
+        errors.append(
+            not_allowed("spec", "only images, activeDeadlineSeconds, more tolerations and fewer scheduling gates")
+        )
+    return errors
+
+
+def _frozen(spec: Object, *, gated: bool) -> Any:
+    loose = {"activeDeadlineSeconds", "tolerations", "schedulingGates"} | (
+        {"nodeSelector", "affinity"} if gated else set()
+    )
+    kept = {key: value for key, value in spec.items() if key not in loose}
+    for part in ("containers", "initContainers"):
+        if part in kept:
+            kept[part] = [{key: value for key, value in each.items() if key != "image"} for each in kept[part]]
+    return kept
+
+
 # Bytes of all annotations of an object together.
 _MOST_ANNOTATIONS: Final = 256 * 1024
 # Numbers of a Job, and what the controller here does not know: completion by index, and policies of failure and success.
@@ -45,10 +158,8 @@ def validate(resource: Resource, item: Object) -> None:
 def faults(resource: Resource, item: Object, subresource: str | None = None) -> list[FieldError]:
     """The faults of an object, new or changed; a write of the status gets no errors about the rest."""
     errors = _metadata(item["metadata"], _name_rule(resource))
-    if resource in (CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS):
-        errors += _binding(resource, item.get("roleRef", {}))
-    elif resource == RESOURCE_QUOTAS:
-        errors += quota.faults(item)
+    if resource == RESOURCE_QUOTAS:
+        errors += api_admission.faults(item)
     elif resource == NODES:
         errors += _node(item)
     elif resource.api_version == "apps/v1":
@@ -87,39 +198,13 @@ def _metadata(metadata: Object, rule: Callable[[str], list[str]]) -> list[FieldE
     return errors
 
 
-def _binding(resource: Resource, reference: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if reference.get("apiGroup") != group_of(ROLES):
-        errors.append(unsupported("roleRef.apiGroup", reference.get("apiGroup", ""), (group_of(ROLES),)))
-    kinds = (ROLES.kind, CLUSTER_ROLES.kind) if resource == ROLE_BINDINGS else (CLUSTER_ROLES.kind,)
-    if reference.get("kind", "") not in kinds:
-        errors.append(unsupported("roleRef.kind", reference.get("kind", ""), kinds))
-    return errors if reference.get("name") else [*errors, required("roleRef.name")]
-
-
 def _node(item: Object) -> list[FieldError]:
-    errors = [
+    return [
         error
         for part in ("capacity", "allocatable")
         for name, text in item.get("status", {}).get(part, {}).items()
         for error in amount(name, text, f"status.{part}.{name}")
     ]
-    taints = item.get("spec", {}).get("taints", [])
-    for at, taint in enumerate(taints):
-        errors += _taint(taint, taints[:at], f"metadata.taints[{at}]")
-    return errors
-
-
-def _taint(taint: Object, before: list[Object], path: str) -> list[FieldError]:
-    key, effect = taint.get("key", ""), taint.get("effect", "")
-    errors = [wrong(f"{path}.key", key, text) for text in field_rules.qualified_name(key)]
-    if not effect:
-        errors.append(required(f"{path}.effect"))
-    elif effect not in _EFFECTS:
-        errors.append(unsupported(f"{path}.effect", effect, _EFFECTS))
-    if any((each.get("key"), each.get("effect")) == (key, effect) for each in before):
-        errors.append(FieldError(path, "FieldValueDuplicate", "Duplicate value: taints are unique by key and effect"))
-    return errors
 
 
 def _workload(spec: Object) -> list[FieldError]:

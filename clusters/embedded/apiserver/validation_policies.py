@@ -18,13 +18,11 @@ from clusters.api.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
 )
 from clusters.embedded.apiserver import policy_matching
-from clusters.embedded.apiserver.access_reviews import user_info
 from clusters.embedded.apiserver.api_objects import Object, name_of
 from clusters.embedded.apiserver.api_routes import Route
-from clusters.embedded.apiserver.authentication import User
-from clusters.embedded.apiserver.authorization import Attributes, Authorizer
-from clusters.embedded.apiserver.expressions import ExpressionError, Function, Scope
-from clusters.embedded.apiserver.policy_matching import Admitted, Deed
+from clusters.embedded.apiserver.authorization import Attributes, Authorizer, User
+from clusters.embedded.apiserver.discovery import user_info
+from clusters.embedded.apiserver.policy_matching import Admitted, Deed, ExpressionError, Function, Scope
 from clusters.embedded.apiserver.refusals import RefusalError, forbidden, group_of
 from clusters.embedded.apiserver.requests import Request
 from clusters.embedded.apiserver.store import Store

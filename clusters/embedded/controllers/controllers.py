@@ -32,7 +32,7 @@ from clusters.api.resources import (
 )
 from clusters.embedded.apiserver.deletion import rfc3339
 from clusters.embedded.controllers import desired, jobs, upkeep
-from clusters.embedded.controllers.actions import Action, Create, Delete, Empty, Patch
+from clusters.embedded.controllers.desired import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer
 
 _LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Final
 
 from clusters.api.resources import JOBS, PODS
 from clusters.embedded.apiserver.deletion import rfc3339
-from clusters.embedded.controllers.actions import (
+from clusters.embedded.controllers.desired import (
     Action,
     Create,
     Delete,

@@ -19,10 +19,9 @@ from clusters.api.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from clusters.embedded.apiserver.api_admission import DEFAULT_ACCOUNT, ROOT_CA
+from clusters.embedded.apiserver.api_admission import DEFAULT_ACCOUNT, ROOT_CA, hard_of, usage_of, written
 from clusters.embedded.apiserver.api_selectors import matches_selector
-from clusters.embedded.apiserver.quota import hard_of, usage_of, written
-from clusters.embedded.controllers.actions import (
+from clusters.embedded.controllers.desired import (
     Action,
     Create,
     Delete,

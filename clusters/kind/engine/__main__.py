@@ -1,8 +1,8 @@
 """``python -m clusters.kind.engine up|down|status``: the Docker that runs kind's nodes.
 
 `up` uses a Docker that answers already, or starts a private one as root, with images in the cache (GPUSHARE_CACHE moves it);
-it goes on when the command has ended, and this checkout is registered as one that uses it. `down` ends the private one and removes
-the rules that were added to another Docker; while other checkouts use it, it stays. `status` prints the present state.
+it goes on when the command has ended. `down` ends the private one and removes the rules that were added to another Docker; under
+a run of another checkout it stays. `status` prints the present state.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _status(environment: Mapping[str, str], place: Place) -> str:
     where = engine.environment.get("DOCKER_HOST", "where `docker` finds it")
     return (
         f"docker {engine.version}, {'private' if engine.private else 'not ours'}, at {where}\n"
-        f"kind: {known_kind(environment) or 'not built yet'}\nused by {users(environment, place)}\n{rejected}"
+        f"kind: {known_kind(environment) or 'not built yet'}\nused by {users(place)}\n{rejected}"
     )
 
 
@@ -62,9 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where the private Docker has its socket, log and state (default: %(default)s)",
     )
-    parser.add_argument(
-        "--force", action="store_true", help="down: end it also while runs and other checkouts use it, which then fail"
-    )
+    parser.add_argument("--force", action="store_true", help="down: end it also under runs, which then fail")
     return parser
 
 

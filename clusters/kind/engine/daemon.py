@@ -16,7 +16,7 @@ from clusters.kind.engine.docker_client import program, server_version, with_sys
 from clusters.kind.engine.host import Host
 from clusters.kind.engine.network import choose_subnet, ensure_bridge, host_routes
 from clusters.kind.engine.place import DEFAULT_BRIDGE, Place
-from clusters.processes.progress import Progress
+from clusters.processes.commands import Progress
 from clusters.provider import ClusterError
 
 COMMAND: Final = "docker"

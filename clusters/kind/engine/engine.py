@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-from clusters.kind.engine import daemon, egress, host, leftovers, network
+from clusters.kind.engine import daemon, egress, host, leftovers, network, uses
 from clusters.kind.engine.docker_client import docker, program, server_version, with_system_path
 from clusters.kind.engine.kind_program import ensure_kind, known_kind
 from clusters.kind.engine.place import DEFAULT_BRIDGE, NETWORK, NODES_BRIDGE, Place, place_of
-from clusters.kind.engine.uses import Uses, named, others
-from clusters.processes.progress import Progress
+from clusters.processes.commands import Progress
 from clusters.processes.running_clusters import CHECKOUT
 from clusters.provider import ClusterError
 
@@ -74,16 +73,14 @@ def engine_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None) -> Engine:
-    """A Docker that answers, with the nodes' network, the rules that let nothing out, and `kind`; this checkout uses it now.
+    """A Docker that answers, with the nodes' network, the rules that let nothing out, and `kind`.
 
     Raises ClusterError if the host lacks something, or a build fails.
     """
     place = place or place_of(environment)
-    uses = Uses(place.uses)
-    with uses.locked():
-        engine = find(environment, place) or _start(environment, place, uses, out)
+    with uses.locked(place.uses):
+        engine = find(environment, place) or _start(environment, place, out)
         _secure(engine, out)
-        uses.register(CHECKOUT)
     kind = ensure_kind(environment, out)
     _say(out, f"docker {engine.version}{' (private)' if engine.private else ''} and {kind} are ready")
     return engine
@@ -92,7 +89,7 @@ def up(environment: Mapping[str, str], out: TextIO, place: Place | None = None) 
 @contextmanager
 def using(environment: Mapping[str, str], what: str) -> Iterator[None]:
     """While inside, this process uses the Docker, and no checkout's ``down`` ends it. Raises ClusterError."""
-    with Uses(place_of(environment).uses).run(CHECKOUT, what):
+    with uses.run(place_of(environment).uses, CHECKOUT, what):
         yield
 
 
@@ -106,33 +103,27 @@ def down(
 ) -> None:
     """End the private Docker and remove every trace of it but its images; of another Docker only what we put there.
 
-    If other checkouts use it, it stays, and only this checkout's use ends. ``force`` ends it anyway. Raises ClusterError, also
-    while a run of this checkout uses it.
+    Under a run of another checkout it stays. ``force`` ends it anyway. Raises ClusterError, also under a run of this checkout.
     """
     place = place or place_of(environment)
-    uses = Uses(place.uses)
-    with uses.locked():
-        all_uses = uses.all()
+    with uses.locked(place.uses):
+        runs = uses.running(place.uses)
         # Its own runs must end before.
-        own = [use for use in all_uses if use.pid and use.checkout == checkout]
+        own = [run for run in runs if run.checkout == checkout]
         if own and not force:
-            raise ClusterError(f"it is in use by {named(own)}: end that run first, or use `{_FORCE}`")
-        uses.forget(checkout)
-        left = others(all_uses, checkout)
-        if left and not force:
-            _say(out, f"this checkout uses it no more; it stays for {named(left)} (`{_FORCE}` ends it anyway)")
+            raise ClusterError(f"it is in use by {uses.named(own)}: end that run first, or use `{_FORCE}`")
+        if runs and not force:
+            _say(out, f"it stays for {uses.named(runs)} (`{_FORCE}` ends it anyway)")
             return
-        if own or left:
-            _say(out, f"ending it under {named([*own, *left])}")
-        uses.forget_checkouts()
+        if runs:
+            _say(out, f"ending it under {uses.named(runs)}")
         _remove(environment, place, out)
 
 
-def users(environment: Mapping[str, str], place: Place) -> str:
-    """Which checkouts and runs use the Docker, for people. Raises ClusterError."""
-    uses = Uses(place.uses)
-    with uses.locked():
-        return named(others(uses.all(), "")) or "no checkout"
+def users(place: Place) -> str:
+    """Which runs use the Docker, for people. Raises ClusterError."""
+    with uses.locked(place.uses):
+        return uses.named(uses.running(place.uses)) or "no run"
 
 
 def _remove(environment: Mapping[str, str], place: Place, out: TextIO) -> None:
@@ -152,7 +143,7 @@ def _remove(environment: Mapping[str, str], place: Place, out: TextIO) -> None:
     _say(out, f"docker {engine.version} is not ours and stays; {what}")
 
 
-def _start(environment: Mapping[str, str], place: Place, uses: Uses, out: TextIO) -> Engine:
+def _start(environment: Mapping[str, str], place: Place, out: TextIO) -> Engine:
     pid = daemon.running(place)
     if pid is not None:
         raise ClusterError(f"dockerd (process {pid}) runs and does not answer; see {place.log}, or end it: `{_FORCE}`")
@@ -162,9 +153,6 @@ def _start(environment: Mapping[str, str], place: Place, uses: Uses, out: TextIO
         raise ClusterError("no Docker answers, and a private one lacks:\n" + "\n".join(f"  {line}" for line in lacks))
     if facts.lacks_programs:
         host.install(environment, out)
-    if not place.run.exists():
-        # Not killed, but ended or never started: what is registered is of an earlier one.
-        uses.forget_checkouts()
     place.run.mkdir(mode=0o711, parents=True, exist_ok=True)
     leftovers.end_containers(place)
     leftovers.prepare(place.before)

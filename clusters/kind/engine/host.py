@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from clusters.kind.engine.docker_client import program
-from clusters.processes.commands import watch
-from clusters.processes.progress import Progress
+from clusters.processes.commands import Progress, watch
 from clusters.provider import ClusterError
 
 # Bits of the capabilities that dockerd and a node need: linux/capability.h.

@@ -39,7 +39,7 @@ class Place:
         self.daemon_cgroup = f"{self.cgroup}-engine"
         # The host's settings from before it started.
         self.before = run / "before.json"
-        # Where checkouts and runs say that they use it; beside its folders, for these go when it ends.
+        # Where runs say that they use it; beside its folders, for these go when it ends.
         self.uses = run.with_name(f"{run.name}-uses")
         if os.geteuid() != 0:
             # Another user's Docker, and no right to write beside it.

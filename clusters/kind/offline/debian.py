@@ -18,8 +18,7 @@ from typing import Final, TextIO
 
 from clusters.kind.engine.docker_client import has_images
 from clusters.kind.offline.oci_archive import architecture, write_layer
-from clusters.processes.commands import BUILDING, run, watch
-from clusters.processes.progress import Progress
+from clusters.processes.commands import BUILDING, Progress, run, watch
 from clusters.provider import ClusterError
 
 _INSTEAD: Final = "or use published images (--node-image, --image-base)"

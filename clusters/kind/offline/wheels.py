@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from clusters.kind.offline.debian import COMMAND
-from clusters.processes.commands import BUILDING, watch
-from clusters.processes.progress import Progress
+from clusters.processes.commands import BUILDING, Progress, watch
 from clusters.provider import ClusterError
 
 # The newest C library that a wheel may ask for: that of Debian 12. Which one a base has is tried when its image is built.

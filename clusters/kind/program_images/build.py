@@ -27,8 +27,7 @@ from clusters.kind.offline import debian, wheels
 from clusters.kind.offline.debian import COMMAND
 from clusters.kind.program_images.build_context import READY, copy, sources
 from clusters.kind.program_images.compiled_images import compile_all, player_content
-from clusters.processes.commands import exit_code_of, locked, watch
-from clusters.processes.progress import Progress
+from clusters.processes.commands import Progress, exit_code_of, locked, watch
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import ClusterError
 

@@ -13,11 +13,10 @@ import pytest
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import Connection
 from clusters.api.resources import PODS
-from tests.servers import StubApi, serve, status
+from tests.servers import serve, status
 
 
 def pod(name: str, version: int, uid: str = "") -> dict[str, Any]:
-    """A pod at a version."""
     metadata = {"name": name, "namespace": "d", "uid": uid or f"uid-{name}", "resourceVersion": str(version)}
     return {"metadata": metadata}
 
@@ -56,18 +55,15 @@ class Script:
 
 
 def listed(version: int, *pods: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """A list."""
     return 200, {"metadata": {"resourceVersion": str(version)}, "items": list(pods)}
 
 
 def event(kind: str, item: dict[str, Any]) -> dict[str, Any]:
-    """An event of a watch."""
     return {"type": kind, "object": item}
 
 
 @asynccontextmanager
 async def client(app: Any, patience: float = 0.0) -> AsyncIterator[ApiClient]:
-    """A client of a server."""
     async with serve(app) as url, ApiClient(Connection(url), patience=patience) as api:
         yield api
 
@@ -129,17 +125,3 @@ async def test_a_client_with_patience_asks_again() -> None:
     async with client(Script([status(403, "may not")], []), patience=60) as patient:
         with pytest.raises(ApiError, match="may not"):
             await patient.list(PODS)
-
-
-async def test_another_object_of_the_name_stays() -> None:
-    """An object is deleted if its uid is the one that was read, and with ``as_seen`` only at the version that was read."""
-    there = pod("a", 7)
-    stub = StubApi(pods=[there])
-    async with client(stub) as api:
-        await api.delete_exactly(PODS, pod("a", 7, "another"))
-        await api.delete_exactly(PODS, pod("a", 6), as_seen=True)
-        assert stub.pods == [there]
-        await api.delete_exactly(PODS, pod("a", 6))
-        await api.delete_exactly(PODS, pod("a", 6))
-
-    assert stub.pods == []

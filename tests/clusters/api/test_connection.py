@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 import yaml
 
 from clusters.api import kubeconfig_file
-from clusters.api.cluster_access import merged, trusting
-from clusters.api.connection import Connection, TransportError
+from clusters.api.connection import Connection, TransportError, merged
 from tests.servers import serve
 
 
@@ -46,7 +44,6 @@ class Recorder:
         await send({"type": "http.response.body", "body": b""})
 
     def shown(self) -> list[bytes | None]:
-        """The credentials of each request."""
         return [one["headers"].get(b"authorization") for one in self.asked]
 
 
@@ -110,18 +107,6 @@ async def test_get_is_sent_again_after_a_silently_closed_connection() -> None:
     assert asked == 3
 
 
-async def test_a_callers_own_limit_is_the_callers() -> None:
-    """The caller's own time limit raises its TimeoutError, not a TransportError that would be tried again."""
-
-    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-
-    async with peer(say_nothing) as http:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await http.request("GET", "/")
-
-
 @asynccontextmanager
 async def peer(
     talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
@@ -166,20 +151,6 @@ async def test_token_file_is_read_again_after_a_refusal(tmp_path: Path) -> None:
 
     assert codes == [200, 401, 200, 200]
     assert server.shown() == [*[b"Bearer one"] * 3, *[b"Bearer two"] * 2]
-
-
-@pytest.mark.parametrize(
-    ("user", "shown"),
-    [({}, None), ({"token": "t"}, b"Bearer t"), ({"username": "a", "password": "b"}, b"Basic YTpi")],
-    ids=["nobody", "token", "password"],
-)
-async def test_who_one_is_comes_from_the_kubeconfig(tmp_path: Path, user: dict[str, Any], shown: bytes | None) -> None:
-    """The kubeconfig's credential is sent, and a refusal is not tried again if there is no other credential."""
-    server = Recorder(401)
-    async with serve(server) as url, Connection.from_kubeconfig(kubeconfig(tmp_path, url, user)) as http:
-        assert (await http.request("GET", "/")).status_code == 401
-
-    assert server.shown() == [shown]
 
 
 async def test_no_request_is_sent_before_the_login_is_done(tmp_path: Path) -> None:
@@ -234,30 +205,3 @@ def test_several_files_are_one_kubeconfig(tmp_path: Path) -> None:
     assert whole["current-context"] == "other"
     assert Connection.from_kubeconfig(files).url == "http://three"
     assert Connection.from_kubeconfig(files, "same").url == "http://one"
-
-
-def test_a_cluster_authority_may_have_comments_in_any_language() -> None:
-    """A bundle of certificates with accents between them is read."""
-    authority = "# Autorité\n".encode() + trustme.CA().cert_pem.bytes()
-    assert len(trusting(authority, b"", b"", insecure=False).get_ca_certs()) == 1
-
-
-def test_paths_stay_relative_to_their_own_file(tmp_path: Path) -> None:
-    """Each file of several may lie in a folder of its own; a whole path stays as it is."""
-    files = [
-        written(tmp_path / "a" / "config", "a", tokenFile="/var/token"),
-        written(tmp_path / "b" / "config", "b", tokenFile="token"),
-    ]
-    whole = merged(files)
-    assert [whole["clusters"][name]["certificate-authority"] for name in "ab"] == [
-        str(tmp_path / "a" / "ca.crt"),
-        str(tmp_path / "b" / "ca.crt"),
-    ]
-    users = {name: user["tokenFile"] for name, user in whole["users"].items()}
-    assert users == {"a": "/var/token", "b": str(tmp_path / "b" / "token")}
-
-
-def test_without_any_file_the_error_names_them(tmp_path: Path) -> None:
-    """No file is there, so nothing is asked of a server that was not meant."""
-    with pytest.raises(FileNotFoundError, match="there is no kubeconfig at"):
-        merged([tmp_path / "none"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from clusters.provider import ClusterError
 
 
 def put(folder: Path, version: str, *programs: str) -> Path:
-    """Programs that say a version."""
     folder.mkdir(parents=True, exist_ok=True)
     for program in programs:
         path = folder / program
@@ -39,12 +36,6 @@ def test_each_module_pins_a_release_of_its_minor(minor: str) -> None:
     assert kubernetes.version.startswith(f"v{minor}.")
     assert f"k8s.io/client-go => k8s.io/client-go v0{kubernetes.version[2:]}\n" in text
     assert etcd.version.startswith("v3.")
-
-
-def test_an_unknown_minor_names_the_known() -> None:
-    """The error for an unknown minor names the known minors."""
-    with pytest.raises(ClusterError, match=minors()[0]):
-        modules("1.2")
 
 
 def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path) -> None:
@@ -73,25 +64,3 @@ def test_assets_of_another_minor_are_passed_over(tmp_path: Path) -> None:
     assets = put(tmp_path / "assets", "v1.2.3", "kube-apiserver", "kubectl", "etcd")
 
     assert known(minors()[0], {"GPUSHARE_CACHE": str(tmp_path / "none")}, assets) == {}
-
-
-def test_assets_that_are_no_folder_are_an_error(tmp_path: Path) -> None:
-    """A typo must not make another program run."""
-    environment = cached(tmp_path, minors()[0])
-    with pytest.raises(ClusterError, match=r"typo: not a folder.*KUBEBUILDER_ASSETS"):
-        locate(minors()[0], environment, tmp_path / "typo")
-
-
-@pytest.mark.parametrize(
-    ("environment", "folder"),
-    [
-        ({"GPUSHARE_CACHE": "/c"}, "/c/control-plane"),
-        ({"XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/gpushare/control-plane"),
-        ({"HOME": "/h"}, "/h/.cache/gpushare/control-plane"),
-        ({}, f"{pwd.getpwuid(os.getuid()).pw_dir}/.cache/gpushare/control-plane"),
-        ({"GPUSHARE_CACHE": "c"}, f"{Path.cwd()}/c/control-plane"),
-    ],
-)
-def test_the_cache_is_where_users_expect_caches(environment: dict[str, str], folder: str) -> None:
-    """The cache is in the user's cache folder, and a variable of the environment moves it."""
-    assert cache_folder(environment) == Path(folder)

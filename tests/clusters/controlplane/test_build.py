@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.controlplane.binaries import container_toolkit, minors, modules
-from clusters.controlplane.build import ensure, ensure_modules
+from clusters.controlplane.binaries import minors, modules
+from clusters.controlplane.build import ensure
 from clusters.provider import ClusterError
 from tests.servers import until
 
@@ -49,7 +49,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def calls(environment: dict[str, str]) -> list[str]:
-    """The arguments of Go's calls."""
     path = Path(environment["GO_CALLS"])
     return path.read_text().splitlines() if path.exists() else []
 
@@ -67,18 +66,6 @@ def test_only_what_is_missing_is_built(environment: dict[str, str], tmp_path: Pa
     assert "cmd/kube-scheduler" in built
     assert "cmd/kube-apiserver" not in built
     assert len(calls(environment)) == 2
-
-
-def test_only_the_toolkit_has_parts_in_c(environment: dict[str, str]) -> None:
-    """A function that the driver lacks is missed when it is called, as in NVIDIA's own programs."""
-    built = ensure_modules([container_toolkit()], environment, io.StringIO())
-    ensure(NEWEST, environment, None, io.StringIO())
-    toolkit, others = calls(environment)[1], calls(environment)[2:]
-
-    assert sorted(built) == ["nvidia-cdi-hook", "nvidia-container-runtime", "nvidia-ctk", "runc"]
-    assert toolkit.endswith("CGO_ENABLED=1")
-    assert "-Wl,-z,lazy" in toolkit
-    assert all(call.endswith("CGO_ENABLED=0") and "-extldflags" not in call for call in others)
 
 
 def test_without_go_it_says_what_to_do(environment: dict[str, str]) -> None:
@@ -125,10 +112,3 @@ async def test_an_interrupted_build_ends_go_and_leaves_nothing_half(environment:
     assert said.splitlines()[-1] == "control-plane: interrupted"
     assert "Traceback" not in said
     assert [path for path in cache.iterdir() if path.name.startswith(".building")] == []
-
-
-def test_unwritable_cache_is_an_error_with_the_remedy(environment: dict[str, str], tmp_path: Path) -> None:
-    """The error for an unwritable cache names the folder and the variable that moves it."""
-    (tmp_path / "file").touch()
-    with pytest.raises(ClusterError, match=r"file/control-plane.*GPUSHARE_CACHE"):
-        ensure(NEWEST, {**environment, "GPUSHARE_CACHE": str(tmp_path / "file")}, None, io.StringIO())

@@ -6,15 +6,12 @@ import base64
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
-from clusters.api.api_client import ApiClient
-from clusters.api.connection import TransportError
-from clusters.api.resources import NODES
 from clusters.controlplane.binaries import Binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.processes.scratch import scratch_folder
@@ -24,7 +21,6 @@ pytestmark = pytest.mark.thorough("each test starts a control plane of its own")
 
 @asynccontextmanager
 async def running(binaries: Binaries, *, controllers: bool = False) -> AsyncIterator[RealControlPlane]:
-    """A control plane, ended afterwards."""
     with scratch_folder() as folder:
         plane = RealControlPlane(binaries, folder, dict(os.environ))
         try:
@@ -32,20 +28,6 @@ async def running(binaries: Binaries, *, controllers: bool = False) -> AsyncIter
             yield plane
         finally:
             await plane.stop()
-
-
-async def test_two_at_once_are_strangers(binaries: Binaries) -> None:
-    """Other ports, other authorities: an administrator of one has no rights in the other."""
-    async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(running(binaries))
-        second = await stack.enter_async_context(running(binaries))
-        await (await stack.enter_async_context(ApiClient.from_kubeconfig(first.kubeconfig))).list(NODES)
-        crossed = Path(f"{second.kubeconfig}.crossed")
-        crossed.write_text(first.kubeconfig.read_text().replace(first.url, second.url))
-        stranger = await stack.enter_async_context(ApiClient.from_kubeconfig(crossed))
-
-        with pytest.raises(TransportError, match="certificate verify failed"):
-            await stranger.list(NODES)
 
 
 async def test_a_token_outlives_a_cluster_that_is_up_for_long(binaries: Binaries) -> None:
@@ -69,16 +51,3 @@ async def test_settings_of_another_etcd_do_not_reach_ours(binaries: Binaries) ->
             await plane.stop()
 
         assert "/nowhere" not in plane.log("etcd")
-
-
-async def test_refused_scheduler_configuration_is_an_error(binaries: Binaries) -> None:
-    """A scheduler configuration with an unknown field is an error that names the problem, not a timeout."""
-    async with running(binaries) as plane:
-        with pytest.raises(Exception, match="unknown field"):
-            await plane.start_scheduler(
-                {
-                    "apiVersion": "kubescheduler.config.k8s.io/v1",
-                    "kind": "KubeSchedulerConfiguration",
-                    "extendres": [],
-                }
-            )

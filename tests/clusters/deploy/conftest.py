@@ -11,5 +11,4 @@ from tests.clusters.deploy.reading import SITES, Object, rendered
 
 @pytest.fixture(params=SITES, ids=list(SITES))
 async def objects(request: pytest.FixtureRequest, kubectl: Path) -> list[Object]:
-    """The objects of each site."""
     return await rendered(kubectl, request.param)

@@ -56,13 +56,11 @@ async def rendered(kubectl: Path, site: str) -> list[Object]:
 
 
 def only(objects: list[Object], kind: str) -> Object:
-    """The one object of that kind."""
     (found,) = [item for item in objects if item["kind"] == kind]
     return found
 
 
 def pod_spec(workload: Object) -> Object:
-    """The template of its pods."""
     return dict(workload["spec"]["template"]["spec"])
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from clusters.deploy import chart_templates
-from clusters.deploy.chart_templates import OVERLAYS, TEMPLATES, When, parts, value_of
+from clusters.deploy.chart_templates import OVERLAYS, TEMPLATES, parts, value_of
 from clusters.deploy.render import BASE, DEVICE_PLUGIN_IMAGE, EXTENDER_IMAGE, OVERLAY_NODEPORT, render
 from clusters.processes.commands import output_of
 from clusters.provider import ClusterError
@@ -46,7 +46,6 @@ def in_order(objects: list[Object]) -> list[Object]:
 
 
 def values_of(chosen: set[str]) -> dict[str, dict[str, bool]]:
-    """The values of a choice."""
     components = {value_of(name): True for name in sorted(chosen - set(OVERLAYS))}
     return {"components": components, "overlays": {value_of(name): name in chosen for name in OVERLAYS}}
 
@@ -173,7 +172,6 @@ def adding(kind: str, path: str, *values: str) -> Object:
 
 
 def relative(path: Path, start: Path) -> str:
-    """As kustomize takes paths."""
     return os.path.relpath(path.resolve(), start.resolve())
 
 
@@ -240,17 +238,6 @@ def test_each_component_has_a_value_that_is_off() -> None:
     assert VALUES["overlays"] == {value_of(name): False for name in OVERLAYS}
     conditions = {word.strip("()") for part in parts() for word in part.condition.split()}
     assert {f".Values.components.{name}" for name in off} < conditions
-
-
-def test_the_same_patch_of_two_components_is_one_field() -> None:
-    """Under the condition of either."""
-    tree: dict[str, Any] = {}
-    for condition in ("a", "b"):
-        chart_templates.apply(tree, {"op": "add", "path": "/hostPID", "value": True}, condition)
-
-    assert tree == {"hostPID": When("(or a b)", True)}
-    with pytest.raises(ValueError, match="hostPID"):
-        chart_templates.apply(tree, {"op": "add", "path": "/hostPID", "value": False}, "c")
 
 
 def test_a_patch_that_a_chart_cannot_express_is_refused() -> None:

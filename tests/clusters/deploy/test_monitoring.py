@@ -19,7 +19,6 @@ REFERENCE = Path(__file__).parents[3] / "docs" / "reference.md"
 
 
 def shown() -> list[str]:
-    """The expressions of the dashboard."""
     return [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
 
 
@@ -33,12 +32,10 @@ def promtool(*arguments: str | Path) -> None:
 
 
 def filled(text: str, labels: dict[str, str]) -> str:
-    """A description with its labels."""
     return re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda name: labels[name[1]], text)
 
 
 def as_promtool_has_it(case: dict[str, Any]) -> list[dict[str, Any]]:
-    """The two tests of an alert."""
     rule = ALERTS[case["alert"]]
     description = filled(rule["annotations"]["description"], case["labels"])
     alert = {

@@ -22,7 +22,6 @@ PAGES = FOLDER.parents[1] / "docs" / "install"
 
 
 def by_name(workload: Object) -> dict[str, Object]:
-    """The containers of its pods."""
     return {container["name"]: container for container in containers_of(workload)}
 
 
@@ -78,7 +77,6 @@ async def answering(status: int, tls: ssl.SSLContext | None = None) -> asyncio.S
 
 
 def port_of(server: asyncio.Server) -> int:
-    """The port that it listens on."""
     return int(server.sockets[0].getsockname()[1])
 
 

@@ -12,14 +12,13 @@ import clusters.embedded
 from clusters.api.api_client import ApiClient
 from clusters.api.resources import ALL, NODES, PODS
 from clusters.api.waiting import eventually
-from clusters.embedded.controllers.actions import Action, Delete, Patch
+from clusters.embedded.controllers.desired import Action, Delete, Patch
 from clusters.embedded.controllers.jobs import depends_on_time, job
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.embedded.scheduling.configuration import API_VERSION, KIND
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    """A pod of one container."""
     containers = [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}]}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}
 
@@ -83,7 +82,6 @@ def owner(status: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def deleted(actions: list[Action]) -> list[str]:
-    """Names of what should go."""
     return [action.item["metadata"]["name"] for action in actions if isinstance(action, Delete)]
 
 

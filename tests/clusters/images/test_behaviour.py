@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clusters.images.behaviour import Behaviour, BehaviourError, Behaviours
-from clusters.images.image_command import Outcome, outcome_of
+from clusters.images.behaviour import Behaviour, Behaviours, Outcome, outcome_of
 from clusters.provider import ClusterError
 
 FOLDER = Path(__file__).parents[3] / "clusters" / "images"
@@ -32,12 +31,6 @@ def test_a_behaviour_with_a_tag_wins_over_one_without() -> None:
     behaviours = Behaviours([Behaviour(images=("a/b",), does="any"), Behaviour(images=("a/b:v1",), does="v1")])
 
     assert [behaviours.of(image).does for image in ("a/b:v1", "r.io/a/b:v1", "a/b:v2")] == ["v1", "v1", "any"]
-
-
-def test_one_image_has_one_behaviour() -> None:
-    """A second one is an error."""
-    with pytest.raises(BehaviourError, match="two behaviours"):
-        Behaviours([Behaviour(images=("a",)), Behaviour(images=("a",))])
 
 
 @pytest.mark.parametrize(

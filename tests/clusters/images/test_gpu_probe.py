@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clusters.images import gpu_probe
-from clusters.images.probe_container import PROBE, probe_arguments, probe_container
+from clusters.images.behaviour import PROBE, probe_arguments, probe_container
 from fake_nvml.box import Box
 from fake_nvml.native.build import library_folder
 from fake_nvml.native.compiler import CompilerError
@@ -26,7 +26,6 @@ Line = dict[str, Any]
 
 @pytest.fixture
 def cards(tmp_path: Path) -> Iterator[State]:
-    """A node with two T4."""
     with State.create(tmp_path / "state", Box.load("t4x2", seed="node", driver="535")) as state:
         yield state
 
@@ -57,34 +56,6 @@ def probe(variables: dict[str, str], *arguments: str) -> tuple[int, list[Line]]:
     done = subprocess.run(argv, env=variables, capture_output=True, text=True, timeout=300)
     assert done.stderr == "", done.stderr
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def by_part(lines: list[Line]) -> dict[str, Line]:
-    return {line["part"]: line for line in lines}
-
-
-def test_look_without_a_driver_is_an_answer(tmp_path: Path) -> None:
-    """A library and a program that are missing are errors of their parts, and the exit code is 0."""
-    code, lines = probe({gpu_probe.DEV_VARIABLE: str(tmp_path), "PATH": str(tmp_path)}, "look")
-    seen = by_part(lines)
-
-    assert code == 0
-    assert "libnvidia-ml.so.1" in seen["nvml"]["error"]
-    assert seen["nvidia-smi"]["error"] == "nvidia-smi is not in PATH"
-    assert seen["device-files"]["files"] == []
-
-
-def test_look_has_what_nvidia_smi_prints(variables: dict[str, str], tmp_path: Path) -> None:
-    """The program in PATH is run with -L; one that fails is an error with its output."""
-    program = tmp_path / "nvidia-smi"
-    program.write_text('#!/bin/sh\necho "GPU 0: $1"\n')
-    program.chmod(0o755)
-    worked = by_part(probe({**variables, "PATH": str(tmp_path)}, "look")[1])
-    program.write_text("#!/bin/sh\necho broken\nexit 9\n")
-    failed = by_part(probe({**variables, "PATH": str(tmp_path)}, "look")[1])
-
-    assert worked["nvidia-smi"] == {"part": "nvidia-smi", "lines": ["GPU 0: -L"]}
-    assert failed["nvidia-smi"]["error"] == "nvidia-smi -L ended with 9: broken"
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import secrets
-import signal
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from clusters.kind.kind_config import Worker, write_config
-from clusters.kind.node_container import FREEZER, thaw, thawing
 from clusters.kind.offline.node_image import build
 from clusters.kind.offline.node_image.node_programs import minors, modules
 from clusters.kind.sweeping import RunRecord, abandoned, record
@@ -41,7 +35,6 @@ def test_a_name_that_is_no_label_is_refused(tmp_path: Path) -> None:
 
 
 def runs(folder: Path) -> list[RunRecord]:
-    """Those that a sweep would take."""
     with abandoned(folder, lambda run: True) as found:
         return [run for _, run in found]
 
@@ -80,38 +73,3 @@ def test_a_change_of_pins_or_files_is_another_name(tmp_path: Path) -> None:
     names = {before, build.name_of(built, tmp_path), build.name_of(built[:-1], tmp_path), build.name_of(built)}
     assert len(names) == 4
     assert build.name_of(built) == build.name_of(built)
-
-
-@pytest.fixture
-def container() -> Iterator[str]:
-    """A container's control group with one below it, as on a node."""
-    name = secrets.token_hex(32)
-    group = FREEZER / f"docker-{name}.scope"
-    try:
-        (group / "pod").mkdir(parents=True)
-    except OSError as error:
-        pytest.skip(f"no control groups of version 1 can be made here: {error}")
-    yield name
-    (group / "pod").rmdir()
-    group.rmdir()
-
-
-def frozen_sleeper(container: str) -> subprocess.Popen[bytes]:
-    """A process that is frozen in the container."""
-    group = FREEZER / f"docker-{container}.scope" / "pod"
-    process = subprocess.Popen(["sleep", "600"])
-    (group / "cgroup.procs").write_text(str(process.pid))
-    (group / "freezer.state").write_text("FROZEN")
-    return process
-
-
-async def test_what_is_frozen_in_a_container_can_be_killed(container: str) -> None:
-    """A frozen process takes no SIGKILL before its container is thawed, which thaws no other."""
-    process = frozen_sleeper(container)
-    process.send_signal(signal.SIGKILL)
-
-    thaw("0" * 64)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(0.2)
-    async with thawing([container]):
-        assert await asyncio.to_thread(process.wait, 300) == -signal.SIGKILL

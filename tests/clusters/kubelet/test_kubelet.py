@@ -9,15 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusters.images.behaviour import Behaviours
-from clusters.images.probe_container import PROBE, probe_container
-from clusters.kubelet.environment import DeviceRequests
+from clusters.images.behaviour import PROBE, Behaviours, probe_container
 from clusters.kubelet.kubelet_cards import Cards, RealCard, visible_cards
 from clusters.kubelet.kubelet_devices import Allocation, AllocationError, Device, DeviceBook, complete
 from clusters.kubelet.memory_limits import MemoryLimits
-from clusters.kubelet.pods import Container, Kind
-from clusters.kubelet.probe_process import Probes
-from clusters.kubelet.runtime import Runtime
+from clusters.kubelet.pods import Container, DeviceRequests, Kind
+from clusters.kubelet.runtime import Probes, Runtime
 from clusters.provider import LimitSpec
 
 R = "example.com/slice"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,7 +109,6 @@ ROWS = {
 
 
 async def simulated(row: Row, folder: Path) -> Outcome:
-    """The hook of simulated nodes."""
     with new_cards(folder / "state", NodeSpec("n", row.box, row.driver, memory_limits=row.spec)) as state:
         if row.prepare:
             row.prepare(state)
@@ -148,7 +146,6 @@ def named(outcome: Outcome, state: State) -> Outcome:
 
 
 def sides(row: Row) -> list[str]:
-    """Where a row can be asked."""
     has_hook, has_runtime = row.spec.hook, row.prepare is None
     return ["simulated", *["hook"] * has_hook, *["runtime"] * has_runtime]
 
@@ -199,32 +196,3 @@ def test_each_life_of_a_container_is_limited(node: Machine) -> None:
     lives = [node.container([card, *more]) for more in (both, [], both)]
 
     assert lives == [Outcome(ON_BOTH), Outcome(), Outcome(ON_BOTH)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "state", "code", "says"),
-    [
-        (["--gpu-id=GPU-1"], {"bundle": "nowhere", "pid": 1}, 0, "skipping apply-cuda-memory-limits"),
-        ([], {"bundle": "bundle", "pid": 1}, 1, "at least one gpu-id"),
-        (["--gpu-id=GPU-1"], None, 1, "failed to decode container state"),
-        (["--gpu-id=GPU-1"], {"bundle": "bundle", "pid": 2**22 + 1}, 1, "failed to resolve cgroup path"),
-        (
-            ["--gpu-id=GPU-1", "--driver-root=/nowhere"],
-            {"bundle": "bundle", "pid": 1},
-            1,
-            "failed to locate libnvidia-ml.so.1",
-        ),
-    ],
-    ids=["no specification", "no card", "no state", "no process", "no library"],
-)
-def test_nvidias_hook_fails_without_what_it_reads(
-    node: Machine, tmp_path: Path, arguments: list[str], state: dict[str, object] | None, code: int, says: str
-) -> None:
-    """Except for a container's specification: then it warns, limits nothing, and the container starts."""
-    (tmp_path / "bundle").mkdir()
-    (tmp_path / "bundle" / "config.json").write_text(json.dumps({"process": {"env": Row(BOTH).environment()}}))
-    given = "" if state is None else json.dumps({**state, "bundle": str(tmp_path / str(state["bundle"]))})
-
-    ended, log = node.run("nvidia-cdi-hook", "apply-cuda-memory-limits", *arguments, given=given)
-
-    assert (ended, says in log, node.state.limits()) == (code, True, [])

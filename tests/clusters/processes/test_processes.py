@@ -12,17 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from clusters.processes.commands import run, watch
-from clusters.processes.ports import free_port
-from clusters.processes.progress import Progress
+from clusters.processes.commands import Progress, run, watch
+from clusters.processes.scratch import free_port
 from clusters.provider import ClusterError
-from tests.servers import until
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
 def watched(argv: list[str]) -> None:
-    """As a build watches it."""
     with Progress("build", "it", io.StringIO()) as progress:
         watch(argv, ENVIRONMENT, progress)
 
@@ -37,23 +34,6 @@ def test_failure_shows_the_end_of_the_output(start) -> None:
     assert "ended with 3" in str(raised.value)
     assert str(raised.value).endswith("1000\nwhy")
     assert len(str(raised.value).splitlines()) < 30
-
-
-class Terminal(io.StringIO):
-    """A stream that claims to be a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-async def test_terminal_line_is_renewed_and_removed_at_the_end() -> None:
-    """The cursor stays at the start of the next line."""
-    out = Terminal()
-    with Progress("build", "building kind", out) as progress:
-        progress.detail = "3 of 9"
-        await until(lambda: "\r\033[Kbuild: building kind: 3 of 9, " in out.getvalue())
-
-    assert out.getvalue().endswith("\r\033[K")
 
 
 async def test_a_port_stays_ours_until_a_server_of_ours_listens_on_it() -> None:

@@ -23,7 +23,6 @@ MINE, OTHERS = "/somewhere/mine", "/somewhere/others"
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Records of this test only."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path / f"gpushare-clusters-{os.getuid()}"
 
@@ -86,17 +85,6 @@ def test_a_stray_file_is_skipped_with_a_line(own_folder: Path, name: str, text: 
         assert (code, process.wait(10)) == (0, -signal.SIGTERM)
     assert [line for line in said if line.startswith(f"skipping {own_folder / name}")]
     assert [path.name for path in own_folder.iterdir()] == [name]
-
-
-def test_folders_and_links_are_skipped(own_folder: Path, tmp_path: Path) -> None:
-    """A link may lead to a file that another user writes."""
-    with waiting(own_folder) as process:
-        (own_folder / str(process.pid)).rename(tmp_path / "elsewhere")
-        (own_folder / str(process.pid)).symlink_to(tmp_path / "elsewhere")
-        (own_folder / "folder").mkdir()
-        code, said = down(everywhere=True)
-
-        assert (code, process.poll(), len(said)) == (0, None, 3)
 
 
 @pytest.mark.parametrize("pid", [0, 1, -1, 2**40])

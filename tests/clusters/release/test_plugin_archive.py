@@ -15,8 +15,7 @@ import pytest
 from clusters.processes.commands import output_of
 from clusters.provider import ClusterError
 from clusters.release.__main__ import main, plugins
-from clusters.release.krew_manifest import PLATFORMS
-from clusters.release.plugin_archive import NEEDED, archive, archive_name, entry_of
+from clusters.release.plugin_archive import NEEDED, PLATFORMS, archive, archive_name, entry_of
 from e2e.pytest_plugin.try_wheels import build
 from gpushare import __version__
 
@@ -41,7 +40,6 @@ def installed(name: str, folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Our wheels of this checkout."""
     return build(tmp_path_factory.mktemp("wheels"))
 
 
@@ -128,12 +126,3 @@ async def test_krew_installs_and_kubectl_runs_each_plugin(
         said = await output_of([str(kubectl), plugin.name, "--version"], {**os.environ, "PATH": path})
 
         assert said.endswith(f" {__version__}\n")
-
-
-def test_manifests_need_every_archive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The error names what is missing, and no manifest is written."""
-    (tmp_path / archive_name(__version__, PLATFORMS[0])).write_bytes(b"")
-
-    assert main(["krew", str(tmp_path), "--homepage", HOMEPAGE, "--url", HOMEPAGE]) == 1
-    assert archive_name(__version__, PLATFORMS[1]) in capsys.readouterr().err
-    assert not list(tmp_path.glob("*.yaml"))

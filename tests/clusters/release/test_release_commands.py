@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from clusters.release.__main__ import main, plugins
-from clusters.release.changelog_notes import notes_of
-from clusters.release.krew_manifest import Plugin, plugins_of
-from clusters.release.stated_versions import PLACES, disagreements, version_of
+from clusters.release.__main__ import main
+from clusters.release.plugin_archive import Plugin, plugins_of
+from clusters.release.release_files import PLACES, disagreements, notes_of, version_of
 from gpushare import __version__
 from tests.tracked_files import ROOT
 
@@ -24,12 +23,6 @@ def test_another_tag_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The error has both."""
     assert main(["check", "--tag", "v9.9.9"]) == 1
     assert f"the tag is v9.9.9, and the version {__version__}" in capsys.readouterr().err
-
-
-def test_the_notes_are_those_of_this_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """As the CHANGELOG has them."""
-    assert main(["notes"]) == 0
-    assert capsys.readouterr().out in (ROOT / "CHANGELOG.md").read_text()
 
 
 TEXTS = {name: (ROOT / name).read_text() for name in PLACES}
@@ -100,8 +93,3 @@ def test_krew_gets_the_scripts_that_it_can_link() -> None:
     }
 
     assert plugins_of(scripts) == [Plugin("inspect-gpushare", "a:main"), Plugin("one", "b:run")]
-
-
-def test_our_plugins_are_programs_of_the_product() -> None:
-    """Each program is a console script of the wheel, under the name that krew links."""
-    assert "kubectl-inspect_gpushare" in [plugin.program for plugin in plugins()]

@@ -13,8 +13,7 @@ import yaml
 from clusters.deploy.chart_templates import TEMPLATES
 from clusters.processes.commands import output_of
 from clusters.provider import ClusterError
-from clusters.release.release_files import CHECKSUMS, DISTRIBUTIONS, checksums, judge_wheels
-from clusters.release.released_chart import package, values_with
+from clusters.release.release_files import CHECKSUMS, DISTRIBUTIONS, checksums, judge_wheels, package, values_with
 from gpushare import __version__
 
 
@@ -82,21 +81,10 @@ def test_the_values_name_the_images_of_the_registry() -> None:
     assert got == expected
 
 
-def test_without_a_digest_the_tag_counts() -> None:
-    """The value stays empty."""
-    assert yaml.safe_load(values_with(VALUES, "r/a", {"extender": ONE}))["devicePlugin"]["image"]["digest"] == ""
-
-
 def test_what_is_no_digest_is_refused() -> None:
     """An empty answer of a registry, or one with text around it, reaches no chart."""
     with pytest.raises(ClusterError, match="is no digest of extender"):
         values_with(VALUES, "r/a", {"extender": f"Digest: {ONE}"})
-
-
-def test_values_without_an_image_are_refused() -> None:
-    """Else a release would have a chart that pulls nothing."""
-    with pytest.raises(ClusterError, match="0 times"):
-        values_with("extender: {}\n", "r/a", {})
 
 
 async def test_helm_renders_the_packed_chart(helm: Path, tmp_path: Path) -> None:

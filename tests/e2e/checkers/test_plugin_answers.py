@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kubelet import plugin_calls
-from clusters.kubelet.plugin_calls import PluginCall, note
+from clusters.kubelet import plugin_client
+from clusters.kubelet.plugin_client import PluginCall, note
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2 as pr
 from e2e import spec
@@ -118,7 +118,7 @@ def test_calls_that_break_a_rule_are_refused(history: list[Entry], line: str) ->
 def test_calls_are_judged_while_they_come(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a session; a rule that fails in itself is no verdict."""
     listener = WholeCluster(pytestconfig)
-    monkeypatch.setattr(plugin_calls, "LISTENERS", [listener.take_call])
+    monkeypatch.setattr(plugin_client, "LISTENERS", [listener.take_call])
     note(LIST)
     note(granted("zz"))
     note(dataclasses.replace(granted("yy"), resource="example.com/of-a-case"))

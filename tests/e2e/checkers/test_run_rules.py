@@ -11,7 +11,7 @@ import pytest
 
 from clusters.api import exchanges
 from clusters.api.exchanges import Begun, Ended, Exchange, Injected, Limited, StoodStill, Written
-from clusters.kubelet.plugin_calls import PluginCall
+from clusters.kubelet.plugin_client import PluginCall
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from e2e import spec
 from e2e.builders import gpu_pod

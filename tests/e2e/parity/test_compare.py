@@ -1,4 +1,4 @@
-"""Promises of e2e.parity.compare and of the table of differences."""
+"""Promises of e2e.parity.sides: the table of differences."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from e2e.parity import differences
-from e2e.parity.compare import difference, normalised
+from e2e.parity import sides
+from e2e.parity.sides import difference, normalised
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, True), (1, 1.0), (0, False), (0, None), ("1", 1)])
@@ -39,7 +39,7 @@ def test_the_fields_of_a_refusal_are_compared() -> None:
 
 def test_every_difference_is_shown_by_a_case_or_says_why_not() -> None:
     """A row that no case names would be an excuse without a proof."""
-    texts = [path.read_text() for path in differences.TABLE.parent.glob("*.py")]
-    unshown = [one for one, row in differences.load().items() if not any(one in text for text in texts)]
+    texts = [path.read_text() for path in sides.TABLE.parent.glob("*.py")]
+    unshown = [one for one, row in sides.load().items() if not any(one in text for text in texts)]
 
-    assert unshown == [one for one, row in differences.load().items() if row.no_case]
+    assert unshown == [one for one, row in sides.load().items() if row.no_case]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.processes.ports import free_port
+from clusters.processes.scratch import free_port
 from load.__main__ import main
 from load.load_commands import CLUSTERS
 

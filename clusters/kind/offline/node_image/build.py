@@ -33,8 +33,7 @@ from clusters.kind.offline.node_image.node_programs import (
     modules,
 )
 from clusters.kind.offline.oci_archive import Image, Layer, write_archive, write_layer
-from clusters.processes.commands import BUILDING, exit_code_of, locked
-from clusters.processes.progress import Progress
+from clusters.processes.commands import BUILDING, Progress, exit_code_of, locked
 from clusters.processes.tied import tied
 from clusters.provider import ClusterError
 

@@ -20,8 +20,7 @@ import yaml
 
 from clusters.kind.offline import debian, oci_archive
 from clusters.kind.offline.oci_archive import Layer, architecture, write_layer
-from clusters.processes.commands import BUILDING, run
-from clusters.processes.progress import Progress
+from clusters.processes.commands import BUILDING, Progress, run
 
 PACKAGES: Final = Path(__file__).parent / "packages.yaml"
 # The command that shows its progress.

@@ -1,4 +1,4 @@
-/* The commands that clusters/images/image_command.py knows, for real: true, false, echo, env, exit, sleep, and kill, alone or in
+/* The commands that clusters/images/behaviour.py knows, for real: true, false, echo, env, exit, sleep, and kill, alone or in
  * `sh -c` with `;`, `&&` and line breaks between them. Quotes and backslashes hold words together; nothing is expanded.
  */
 #define _GNU_SOURCE

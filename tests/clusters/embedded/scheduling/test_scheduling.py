@@ -10,8 +10,7 @@ from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.resources import PODS, Resource
 from clusters.embedded.scheduling.fit import EXTENDER
 from clusters.embedded.scheduling.informer import Informer
-from clusters.embedded.scheduling.queue import LEFTOVER_SECONDS, QueuedPod, SchedulingQueue
-from clusters.embedded.scheduling.wakes import Change
+from clusters.embedded.scheduling.queue import LEFTOVER_SECONDS, Change, QueuedPod, SchedulingQueue
 
 
 class Lists:
@@ -21,7 +20,6 @@ class Lists:
         self.lists = list(lists)
 
     async def watch(self, _: Resource) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
-        """The objects of one list."""
         for name in self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]:
             yield "ADDED", {"metadata": {"name": name, "namespace": "n", "uid": name}}
         yield "SYNCED", {}
@@ -51,7 +49,6 @@ POD: dict[str, Any] = {"metadata": {"uid": "u"}, "spec": {}}
 
 
 def take(queue: SchedulingQueue, now: float) -> QueuedPod:
-    """The next pod, which there is."""
     item = queue.pop(now)
     assert item is not None
     return item

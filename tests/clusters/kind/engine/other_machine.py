@@ -68,7 +68,6 @@ class Machine:
         return done.stdout + done.stderr
 
     def start(self, command: str) -> subprocess.Popen[str]:
-        """The command of the engine, running."""
         argv = [*self._enter(), *self._engine(command)]
         return subprocess.Popen(argv, env=self.environment, stderr=subprocess.PIPE, text=True)
 
@@ -97,7 +96,6 @@ class Machine:
         return packets
 
     def dockerd(self) -> str:
-        """Its pid, in there."""
         return (self.run_folder / "docker.pid").read_text()
 
     def traces(self) -> dict[str, object]:

@@ -8,37 +8,12 @@ from typing import Any, Final
 import pytest
 
 from e2e.parity.parity_objects import brief, config_map, got, made, maps, patched, place, pod, pods, short
-from e2e.parity.parity_requests import Ask, Cases, compare, delete, each, events, get, merge, post
 from e2e.parity.sides import Both, Side
 
 
 def names(body: Any) -> list[str]:
     """The names of a list's items, in its order."""
     return [each["metadata"]["name"] for each in body["items"]]
-
-
-def shown(path: str, *expected: str, **params: Any) -> Ask:
-    """A list of just these names."""
-    return get(path, shows={"items.names": list(expected)}, **params)
-
-
-_MAPS: Final = [post("configmaps", config_map(f"m{number}", labels={"app": "x"})) for number in range(5)]
-
-
-@pytest.mark.promise("G1-03")
-async def test_pages(bare: Both) -> None:
-    """Pages show each object once, all of one version, with the number that remains."""
-    *_, first, _, second, _, third = await compare(
-        bare,
-        *_MAPS,
-        shown("configmaps", "m0", "m1", limit="2"),
-        post("configmaps", config_map("z1")),
-        shown("configmaps", "m2", "m3", limit="2", **{"continue": "${continue:5}"}),
-        post("configmaps", config_map("z2")),
-        shown("configmaps", "m4", limit="2", **{"continue": "${continue:7}"}),
-    )
-    remaining = [page["metadata"].get("remainingItemCount") for page in (first, second, third)]
-    assert (remaining, "continue" in third["metadata"]) == ([3, 1, None], False)
 
 
 @pytest.mark.promise("G1-03")
@@ -60,54 +35,6 @@ async def test_a_page_that_is_too_old(bare: Both) -> None:
 
     gone, code, found = await bare.same(observe)
     assert (gone[0], gone[1]["reason"], code, found) == (410, "Expired", 200, ["e2", "e3"])
-
-
-_LABELLED: Final = {
-    "a": {"app": "x", "tier": "1"},
-    "b": {"app": "y", "tier": "2"},
-    "c": {"app": "x"},
-    "d": {},
-    "e": {"app": "", "example.com/gpu": "true"},
-}
-_LABEL_SELECTORS: Final = (
-    *("app=x", "app!=x", "app in (x,y)", "app notin (x, y)", "app", "!app", "app,!tier", "app=x,tier=1", "app="),
-    *("app in (x", "=x", "app=x=y", "app=-x", ""),
-)
-
-
-async def test_label_selectors(bare: Both) -> None:
-    """Label selectors match by equality, sets and existence, and an unreadable one is 400."""
-    made = [post("configmaps", config_map(name, labels=labels)) for name, labels in _LABELLED.items()]
-    asks = [get("configmaps", None, labelSelector=selector) for selector in _LABEL_SELECTORS]
-    await compare(bare, *made, *asks)
-
-
-_PODS: Final[list[Ask]] = [
-    post("pods", pod("a", {"nodeName": "n1"})),
-    post("pods", pod("b")),
-    post("pods", pod("c")),
-    post("pods", pod("d", {"nodeName": "n2"})),
-    merge("pods/b/status", {"status": {"phase": "Succeeded"}}),
-]
-_POD_SELECTORS: Final = {
-    "metadata.name=a": "a",
-    "spec.nodeName=n1": "a",
-    "spec.nodeName!=n1": "bcd",
-    "spec.nodeName=": "bc",
-    "spec.nodeName!=": "ad",
-    "status.phase=Pending": "acd",
-    "status.phase!=Pending": "b",
-    "status.phase!=Succeeded,status.phase!=Failed": "acd",
-    "spec.nodeName=n1,status.phase=Pending": "a",
-    "": "abcd",
-}
-
-
-@pytest.mark.promise("API-012", "G1-12")
-async def test_field_selectors_of_pods(bare: Both) -> None:
-    """Each field that pods can be selected by, with each operator."""
-    asks = [shown("pods", *expected, fieldSelector=selector) for selector, expected in _POD_SELECTORS.items()]
-    await compare(bare, *_PODS, *asks)
 
 
 _INITIAL: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
@@ -139,38 +66,6 @@ async def test_a_watch_goes_on_after_a_list(bare: Both) -> None:
 
     seen = await bare.same(observe)
     assert [each[0] for each in seen] == ["MODIFIED"] * 6
-
-
-_CHANGED: Final = ("x", "x", "y", "x")
-_CASES: Final[Cases] = {
-    "all changes since an old version, the deleted object in its last state": [
-        get("configmaps"),
-        post("configmaps", config_map("a", {"a": "1"})),
-        merge("configmaps/a", {"data": {"a": "2"}}),
-        delete("configmaps/a"),
-        post("configmaps", config_map("a", {"a": "3"})),
-        events(
-            "configmaps",
-            since=0,
-            shows={"2.type": "DELETED", "2.object.data": {"a": "2"}, "3.object.metadata.uid": "object 1"},
-        ),
-    ],
-    "an object that comes to match is ADDED, one that no longer does is DELETED": [
-        get("configmaps"),
-        post("configmaps", config_map("other")),
-        post("configmaps", config_map("a", labels={"app": "y"})),
-        *(merge("configmaps/a", {"metadata": {"labels": {"app": app}}, "data": {"l": app}}) for app in _CHANGED),
-        delete("configmaps/a"),
-        events("configmaps", since=0, labelSelector="app=x", shows={"0.type": "ADDED", "1.type": "DELETED"}),
-    ],
-}
-
-
-@pytest.mark.promise("G1-02")
-@each(_CASES)
-async def test_past_events_are_sent_again(bare: Both, asks: list[Ask]) -> None:
-    """A watch from an old version shows all changes since that its selectors match."""
-    await compare(bare, *asks)
 
 
 @pytest.mark.promise("G1-06")
