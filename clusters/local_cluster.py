@@ -125,8 +125,8 @@ class LocalCluster:
         for node in self._nodes.values():
             await self._start_node(node)
         self._port = free_port()
-        slack = {name: node.plugin_options.get("memory-limit-slack", "0") for name, node in self._nodes.items()}
-        exchanges.pass_on(exchanges.Begun(self._server, self.extender_url(), self._target.users, slack))
+        arguments = {name: self._target.spelt(node).plugin_arguments for name, node in self._nodes.items()}
+        exchanges.pass_on(exchanges.Begun(self._server, self.extender_url(), self._target.users, arguments))
         plugins = (self._equip(name) for name in self._nodes if self._has_cards(name))
         extenders = (self.launch(EXTENDER) for _ in self._target.programs & {EXTENDER})
         await all_or_none(*extenders, *plugins)

@@ -121,6 +121,8 @@ def plugin_program(
         sys_root=str(sys_root),
         # It makes the cgroups of containers there.
         cgroup_root=str(folder / "cgroup"),
+        # The stand-in runtime finds devices of the CDI there.
+        cdi_root=str(folder / "cdi"),
     )
     log = folder / "device-plugin.log"
     return Program(f"device plugin of {node}", [*starter, *argv], {**environment, **own}, log, more=more)

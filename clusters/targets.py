@@ -19,17 +19,17 @@ PROGRAMS: Final = frozenset({EXTENDER, DEVICE_PLUGIN, INSPECT, KUBECTL})
 # Beyond the contract of the original: a case that needs one is not applicable to a target that does not declare it.
 Capability = Literal[
     "binpack", "by-hand", "call", "cards-annotation", "client-certificates", "explain", "guarded", "health",
-    "held-till-boot", "kubelet-book", "manifests", "memory-limit", "node-condition", "pod-resources", "policies", "preempt",
-    "prioritize", "probes", "repair", "roles", "room", "several-cards", "slots", "takeover", "unadmitted", "unresolvable",
-    "usage", "wishes",
+    "held-till-boot", "kubelet-book", "limit-device", "manifests", "memory-limit", "node-condition", "pod-resources", "policies",
+    "preempt", "prioritize", "probes", "repair", "roles", "room", "several-cards", "slots", "takeover", "unadmitted",
+    "unresolvable", "usage", "wishes",
 ]  # fmt: skip
 CAPABILITIES: Final[frozenset[str]] = frozenset(get_args(Capability))
 # The settings of a program that cases need. A target has its own words for each of them, or none.
 Option = Literal[
-    "audit-interval", "cgroup-root", "client-ca-file", "cool-down", "delete-unadmitted", "device-id-strategy",
+    "audit-interval", "cdi-root", "cgroup-root", "client-ca-file", "cool-down", "delete-unadmitted", "device-id-strategy",
     "device-list-strategy", "evict-overusers", "eviction-grace", "guarded", "health", "max-ids", "memory-limit",
-    "memory-limit-slack", "memory-unit", "metrics-address", "mode", "overuse-after", "overuse-tolerance", "policy",
-    "proc-root", "repair", "slots", "survey-interval", "sys-root", "tls-cert-file", "tls-private-key-file", "usage",
+    "memory-limit-hook", "memory-limit-slack", "memory-unit", "metrics-address", "mode", "overuse-after", "overuse-tolerance",
+    "policy", "proc-root", "repair", "slots", "survey-interval", "sys-root", "tls-cert-file", "tls-private-key-file", "usage",
     "usage-interval",
 ]  # fmt: skip
 OPTIONS: Final[frozenset[str]] = frozenset(get_args(Option))

@@ -5,7 +5,7 @@ A case fails with the findings that came while it ran, whatever it looked at its
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -46,8 +46,8 @@ class RunJudge:
         """By the API server."""
         self._servers: dict[str, str] = {}
         """By the extender's URL."""
-        self._slack: dict[str, str] = {}
-        """By node."""
+        self._arguments: dict[str, Sequence[str]] = {}
+        """By node, those of its device plugin."""
         self._taken: dict[str, int] = {}
         self._left: list[Finding] = []
         """Those of clusters that have ended."""
@@ -82,7 +82,7 @@ class RunJudge:
             case Begun():
                 self._servers[event.extender_url] = event.server
                 self._users.update(event.accounts)
-                self._slack.update(event.slack)
+                self._arguments.update(event.arguments)
             case Ended() if event.server in self._judges:
                 self._left += self._since_last(event.server)
                 del self._judges[event.server], self._taken[event.server]
@@ -124,7 +124,7 @@ class RunJudge:
                 right_victims,
                 right_choices,
                 settled_book,
-                exact_limits(self._slack),
+                exact_limits(self._arguments),
             )
         return self._judges[server]
 

@@ -122,6 +122,8 @@ ENV_ISOLATION_OFF: Final = "CGPU_DISABLE"
 # Read by NVIDIA's hook apply-cuda-memory-limits, which has the driver limit the container's control group; in MiB. Ours.
 ENV_MEMORY_LIMIT: Final = "NVIDIA_GPU_MEMORY_LIMIT"
 ENV_MEMORY_REQUEST: Final = "NVIDIA_GPU_MEMORY_REQUEST"
+# Devices of the CDI that a device plugin with --memory-limit-hook writes: each is a limit on one card, ``GPU-…-2048`` in MiB. Ours.
+CDI_LIMIT_KIND: Final = "gpushare.aliyun.com/limit"
 
 # Labels of a node.
 LABEL_ISOLATION_OFF: Final = "cgpu.disable.isolation"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -50,8 +50,8 @@ class Begun:
     extender_url: str
     accounts: Mapping[str, str]
     """The user of each program that has an account of its own: ``extender``, ``device_plugin``."""
-    slack: Mapping[str, str] = field(default_factory=dict)
-    """The option ``memory-limit-slack`` of each node."""
+    arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Those of each node's device plugin beside the target's own."""
 
 
 @dataclass(frozen=True, slots=True)

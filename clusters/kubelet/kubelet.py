@@ -21,7 +21,7 @@ from clusters.kubelet.kubelet_node_status import NodeStatus
 from clusters.kubelet.kubelet_pods import NodePods, Surroundings
 from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine, Timings
-from clusters.kubelet.memory_limits import GROUP_FOLDER_NAME, MemoryLimits
+from clusters.kubelet.memory_limits import CDI_FOLDER_NAME, GROUP_FOLDER_NAME, MemoryLimits
 from clusters.kubelet.plugin_client import HINT_NAME, SOCKET_NAME, Registration, serving
 from clusters.kubelet.pod_resources import PodResources
 from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, Probes, Runtime
@@ -69,7 +69,9 @@ class Kubelet:
         self.pod_resources_socket = root / "pod-resources" / SOCKET_NAME
         probes = Probes(root / "containers", cards)
         processes = root / PROCESS_FOLDER_NAME
-        self._limits = MemoryLimits(root / GROUP_FOLDER_NAME, processes, cards, limits or LimitSpec())
+        self._limits = MemoryLimits(
+            root / GROUP_FOLDER_NAME, processes, cards, limits or LimitSpec(), root / CDI_FOLDER_NAME
+        )
         self.runtime = Runtime(behaviours, cards, clock, processes, probes, self._limits)
         self.log_port = 0
         self._client = client

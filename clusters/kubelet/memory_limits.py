@@ -15,9 +15,9 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from clusters.api import exchanges
 from clusters.kubelet.kubelet_cards import CardError, Cards, RealCards, library_environment
@@ -26,6 +26,7 @@ from clusters.provider import LimitSpec
 from fake_nvml.core.layout import LIMITS_DMEM, LIMITS_MISC, LIMITS_NONE
 
 GROUP_FOLDER_NAME: Final = "cgroup"
+CDI_FOLDER_NAME: Final = "cdi"
 _REQUEST: Final = "NVIDIA_GPU_MEMORY_REQUEST"
 _LIMIT: Final = "NVIDIA_GPU_MEMORY_LIMIT"
 _MIB: Final = 2**20
@@ -42,7 +43,11 @@ _FAILED: Final = (
 )
 
 
-class HookError(Exception):
+class CannotStartError(Exception):
+    """The container cannot start; the text is the runtime's."""
+
+
+class HookError(CannotStartError):
     """The hook ended with an error; the text is what the runtime makes of it. Errors of the hook itself are entries of its log."""
 
     def __init__(self, text: str, code: int = 1) -> None:
@@ -90,10 +95,11 @@ def _quoted(text: str) -> str:
 
 
 class MemoryLimits:
-    """The cgroups of a node and its hook; ``processes`` is the folder as /proc."""
+    """The cgroups of a node and its hook; ``processes`` is the folder as /proc, ``cdi`` that of the files of the CDI."""
 
-    def __init__(self, groups: Path, processes: Path, cards: Cards | RealCards, spec: LimitSpec) -> None:
+    def __init__(self, groups: Path, processes: Path, cards: Cards | RealCards, spec: LimitSpec, cdi: Path) -> None:
         self._groups = groups
+        self._cdi = cdi
         self._processes = processes
         self._cards = cards
         self._spec = spec
@@ -156,8 +162,32 @@ class MemoryLimits:
     async def apply(self, folder: Path, variables: Mapping[str, str], visible: str | None) -> None:
         """Run the hook for a container that sees these cards. Raises HookError; the container must not start then."""
         uuids = [card.uuid for card in self._cards.visible(visible)]
+        if self._spec.hook:
+            await self._hook(folder, variables, uuids)
+
+    async def apply_devices(self, folder: Path, names: Iterable[str]) -> None:
+        """Run the ``poststart`` hooks of these devices of the CDI, each of which is NVIDIA's with other variables.
+
+        Raises CannotStartError for a device without a description, too.
+        """
+        known = {
+            f"{file['kind']}={device['name']}": device
+            for file in map(_json_of, sorted(self._cdi.glob("*.json"))) for device in file["devices"]
+        }  # fmt: skip
+        if missing := [name for name in names if name not in known]:
+            raise CannotStartError(
+                f"failed to create containerd container: unresolvable CDI devices {', '.join(missing)}"
+            )
+        for name in names:
+            for hook in known[name]["containerEdits"]["hooks"]:
+                _, _, _, bundle, *words = hook["args"]
+                given = dict(one.split("=", 1) for one in _json_of(Path(bundle, "config.json"))["process"]["env"])
+                uuids = [word.partition("=")[2] for word in words if word.startswith("--gpu-id=")]
+                await self._hook(folder, given, uuids)
+
+    async def _hook(self, folder: Path, variables: Mapping[str, str], uuids: Sequence[str]) -> None:
         state = self._cards.state
-        if not self._spec.hook or not variables or not uuids or state is None:
+        if not variables or not uuids or state is None:
             return
         if self._spec.cgroup == "v1":
             raise HookError("setting GPU memory limits is only supported in cgroup v2")
@@ -168,6 +198,10 @@ class MemoryLimits:
             raise HookError(str(error)) from error
         # The container runtime is root.
         await _run([str(folder), *map(str, amounts), *uuids], {**environment, "FAKENVML_AS_ROOT": "1"})
+
+
+def _json_of(path: Path) -> Any:
+    return json.loads(path.read_bytes())
 
 
 async def _run(arguments: list[str], environment: Mapping[str, str]) -> None:

@@ -201,6 +201,11 @@ class DeviceRequests:
     mounts: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def other_devices(self) -> list[str]:
+        """Those of the CDI that are no cards."""
+        return [name for name in self.cdi if "/" in name and "nvidia.com/" not in name]
+
     def lines(self) -> list[str]:
         """As a simulated container's log shows them."""
         return [f"CDI device {name}" for name in self.cdi] + [f"mount {path}" for path in self.mounts]

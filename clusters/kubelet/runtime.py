@@ -23,7 +23,7 @@ from typing import Final
 from clusters.images import gpu_probe
 from clusters.images.behaviour import PROBE, Behaviour, BehaviourError, Behaviours, probe_arguments
 from clusters.kubelet.kubelet_cards import CardError, Cards, RealCards
-from clusters.kubelet.memory_limits import HookError, MemoryLimits
+from clusters.kubelet.memory_limits import CannotStartError, MemoryLimits
 from clusters.kubelet.pods import Container, DeviceRequests, gpu_lines, visible_devices
 from clusters.processes.tied import tied
 
@@ -325,12 +325,15 @@ class Runtime:
         )
         try:
             await self._limits.apply(folder, variables, visible)
-        except HookError as error:
+            await self._limits.apply_devices(folder, requests.other_devices)
+        except CannotStartError as error:
             return str(error)
         except BaseException:
             run.finish(_KILLED)
             raise
-        self._limits.note(uid, run.container.name, folder, visible, is_other=variables != asked)
+        self._limits.note(
+            uid, run.container.name, folder, visible, is_other=variables != asked and not requests.other_devices
+        )
         return ""
 
     def _begin(self, run: Run, group: str, environment: Mapping[str, str], requests: DeviceRequests) -> None:

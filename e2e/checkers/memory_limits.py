@@ -53,11 +53,13 @@ class LimitedNode:
     reason: str = ""
     set: Mapping[tuple[str, str], int | None] | None = None
     lost: Collection[int] = ()
+    is_exact: bool = False
+    """Each card of a container has a number of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A running container on one of its cards: the limit that is ``right`` there, and the one for all its cards that is ``due``."""
+    """A running container on one of its cards: the limit that is ``right`` there, and the one that is ``due``."""
 
     pod: Object
     container: str
@@ -96,13 +98,10 @@ def held_cards(pods: Iterable[Object], node: LimitedNode) -> list[Held]:
             continue
         for container, at in _running(pod):
             right = {card: _with_slack(mib, node, card) for card, mib in _shares(pod, container, node).items()}
-            one = _one_for_all(pod, container, node, right)
-            due = None if node.reason else one
-            due = (node.set or {}).get((pod["metadata"]["name"], container.name), due)
-            found += [
-                Held(pod, container.name, card, mib, due, node.table.get((at, card)), card in node.lost)
-                for card, mib in right.items()
-            ]
+            for card, mib in right.items():
+                due = None if node.reason else _due(pod, container, node, right, card)
+                due = (node.set or {}).get((pod["metadata"]["name"], container.name), due)
+                found.append(Held(pod, container.name, card, mib, due, node.table.get((at, card)), card in node.lost))
     return found
 
 
@@ -128,16 +127,18 @@ def _with_slack(mib: int, node: LimitedNode, card: int) -> int:
     return min(mib + more, node.mib.get(card, 0))
 
 
-def _one_for_all(pod: Object, container: GpuContainer, node: LimitedNode, right: Mapping[int, int]) -> int | None:
-    """NVIDIA's hook has one number for all cards: that of the largest share, which no card of them may be smaller than."""
+def _due(pod: Object, container: GpuContainer, node: LimitedNode, right: Mapping[int, int], card: int) -> int | None:
+    """By variables there is one number for all cards: that of the largest share, which no card of them may be smaller than."""
+    if node.is_exact:
+        return right[card]
     smallest = min((node.mib.get(card, 0) for card in right), default=0)
     if not right or max(_shares(pod, container, node).values()) > smallest:
         return None
     return min(max(right.values()), smallest)
 
 
-def exact_limits(slack: Mapping[str, str]) -> Rule:
-    """A rule about nodes with this slack: a container that starts with a limit has the one that is due, and no guarantee.
+def exact_limits(arguments: Mapping[str, Sequence[str]]) -> Rule:
+    """A rule about nodes with these arguments of their plugin: a container that starts with a limit has the one that is due.
 
     Only a look at rest can tell whether one without a limit should have one.
     """
@@ -153,11 +154,12 @@ def exact_limits(slack: Mapping[str, str]) -> Rule:
         unit = _mib_per_unit(state.nodes.get(name))
         if not unit:
             return
-        node = LimitedNode(name, entry.mib, {}, unit, slack.get(name, "0"))
-        shares = _shares(pod, container, node)
-        due = _one_for_all(pod, container, node, {card: _with_slack(mib, node, card) for card, mib in shares.items()})
-        for card in shares.keys() & entry.rows.keys():
-            soft, hard = entry.rows[card]
+        options = dict(one.removeprefix("--").partition("=")[::2] for one in arguments.get(name, ()))
+        is_exact, slack = "memory-limit-hook" in options, options.get("memory-limit-slack", "0")
+        node = LimitedNode(name, entry.mib, {}, unit, slack, is_exact=is_exact)
+        right = {card: _with_slack(mib, node, card) for card, mib in _shares(pod, container, node).items()}
+        for card in right.keys() & entry.rows.keys():
+            (soft, hard), due = entry.rows[card], _due(pod, container, node, right, card)
             if due is None or (soft, hard) != (0, due * MIB):
                 text = f"{entry.container} starts with the limits {soft} and {hard}, should have {due} MiB"
                 yield Finding("inexact limit", entry.at, text, name_of(pod), name, card)

@@ -146,6 +146,7 @@ FORGED: Final = [
         CDI.format("nvidia.cdi.k8s.io/container.c"),
     ),
     posted("CDI", pod({"cdi.k8s.io/x": "nvidia.com/gpu=all"}), CDI.format("cdi.k8s.io/x")),
+    posted("CDI limit", pod({"cdi.k8s.io/x": "gpushare.aliyun.com/limit=GPU-1-15000"}), CDI.format("cdi.k8s.io/x")),
     posted("CDI without a vendor", pod({"cdi.k8s.io/x": "all"}), CDI.format("cdi.k8s.io/x")),
     posted("CDI among others", pod({"cdi.k8s.io/x": "v.example/net=0,0"}), CDI.format("cdi.k8s.io/x")),
     posted("CDI without a slash", pod({"nvidia.cdi.k8s.io": "nvidia.com/gpu=all"}), CDI.format("nvidia.cdi.k8s.io")),

@@ -84,6 +84,10 @@ def _none(**more: Any) -> Situation:
     return Situation(PLAIN, facts={"set": {("p", "c0"): None, ("q", "c0"): None}}, **more)
 
 
+# By a device of the CDI, which runs the program on the node.
+DEVICE: Final = {"memory-limit-hook": "/usr/bin/nvidia-cdi-hook", "cdi-root": "{cdi_root}"}
+_EXACT: Final = {"is_exact": True}
+_UNEQUAL: Final = gpu_pod("p", 12, annotations={spec.WISH_SPLIT: "8,4"})
 SITUATIONS: Final[Mapping[str, Situation]] = {
     "several": Situation((shaped("p"), gpu_pod("q", 2)), box="t4x2"),
     "counted-by-driver": Situation(PLAIN, limits=LimitSpec(backend="misc", keeps_dead=True)),
@@ -94,7 +98,9 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     "containerd": Situation(raisers(), facts={"set": {("image", "c0"): _RAISED}}),
     "cri-o": Situation(raisers(), limits=LimitSpec(order="cri-o"),
                        facts={"set": {("author", "c0"): _RAISED}}),
-    "unequal": Situation((gpu_pod("p", 12, annotations={spec.WISH_SPLIT: "8,4"}),), box="t4x2", needs="wishes"),
+    "unequal": Situation((_UNEQUAL,), box="t4x2", needs="wishes"),
+    "device": Situation((*raisers(), _UNEQUAL), box="t4x2", options=DEVICE, facts=_EXACT, needs="limit-device"),
+    "device-alone": Situation(raisers(), limits=LimitSpec(hook=False), options=DEVICE, facts=_EXACT, needs="limit-device"),
     "no-hook": _none(limits=LimitSpec(hook=False)),
     "keeps-nothing": _none(commands=(("fail", _SET, "--with", "SUCCESS"),)),
     "slow": Situation(PLAIN, commands=(("slow", _SET, "--seconds", "2"),)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -13,7 +15,7 @@ from clusters.provider import DEVICE_PLUGIN
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.limits.conftest import LimitedCluster, on
-from e2e.limits.situations import FULL, NEW, OLD, PLAIN, Situation
+from e2e.limits.situations import DEVICE, FULL, NEW, OLD, PLAIN, Situation
 
 _LATER: Final = "620"
 _ENDS: Final = gpu_pod("p", 3, plays={"EXITS_AFTER": 20})
@@ -21,6 +23,7 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     "restarts": Situation(PLAIN),
     "reload": Situation(PLAIN),
     "again": Situation((_ENDS,)),
+    "lost": Situation(PLAIN, options=DEVICE, facts={"is_exact": True}, needs="limit-device"),
     "upgrade": Situation(PLAIN, driver=OLD, facts={"reason": "DriverTooOld"}),
     "downgrade": Situation((_ENDS,), driver=_LATER),
     "required": Situation(PLAIN, options={"memory-limit": "require"}, needs="cards-annotation"),
@@ -66,6 +69,37 @@ async def test_limits_that_a_driver_forgets_are_reported(limited: LimitedCluster
     await limited.run(name, gpu_pod("r", 5))
 
     await are_right(limited, name, set={("p", "c0"): None, ("q", "c0"): None})
+
+
+@pytest.mark.promise("LIM-004")
+@pytest.mark.needs("limit-device")
+@pytest.mark.parametrize("name", ["lost"])
+async def test_devices_of_limits_live_as_long_as_pods(limited: LimitedCluster, name: str) -> None:
+    """Those of pods that run are there again after the folder was lost, also if the plugin was away; those of others go."""
+    observer = limited.observer
+    folder = observer.cluster.kubelet_folder(name) / "cdi"
+
+    async def has(count: int) -> None:
+        await eventually(lambda: _devices(folder), lambda found: len(found) == count, f"the node has {count} devices")
+
+    await limited.running(name, "p", "q")
+    await has(2)
+    folder.rename(folder.with_name("lost"))
+    await has(2)
+    await observer.cluster.kill(DEVICE_PLUGIN, name)
+    folder.rename(folder.with_name("lost-again"))
+    await observer.cluster.launch(DEVICE_PLUGIN, name)
+    await has(2)
+    await observer.cluster.api.delete(PODS, f"q.{name}", observer.namespace)
+    await has(1)
+    await limited.run(name, gpu_pod("r", 5))
+
+    await are_right(limited, name)
+
+
+async def _devices(folder: Path) -> set[str]:
+    files = [json.loads(path.read_bytes()) for path in folder.glob("*.json")]
+    return {str(device["name"]) for file in files for device in file["devices"]}
 
 
 @pytest.mark.thorough("a container runs for 20 s")

@@ -49,6 +49,13 @@ def _tolerance(text: str) -> Tolerance:
     return Tolerance(number, 0) if unit == "%" else Tolerance(0, number * _SIZES.get(unit, 0))
 
 
+def _command(text: str) -> tuple[str, ...]:
+    words = tuple(text.split())
+    if words and not words[0].startswith("/"):
+        raise UsageError(", not the full path of a program, with its options")
+    return words
+
+
 def _list_strategies(text: str) -> tuple[str, ...]:
     words = tuple(word.strip() for word in text.split(","))
     if not set(words) <= set(LIST_STRATEGIES):
@@ -111,6 +118,18 @@ class LimitFlags:
     )
     cgroup_root: str = flag(
         "cgroup-root", "the host's control groups, by which a limit is verified", "/host/sys/fs/cgroup"
+    )
+
+    hook: tuple[str, ...] = flag(
+        "memory-limit-hook",
+        "command of nvidia-cdi-hook (1.20.1 or newer) on the host, to limit by a CDI device of ours, which no image and no author "
+        "can beat; empty: by variables",
+        "",
+        _command,
+        is_list=True,
+    )
+    cdi_folder: str = flag(
+        "cdi-root", "where the host reads files of CDI: the device of --memory-limit-hook", "/var/run/cdi"
     )
 
     @property

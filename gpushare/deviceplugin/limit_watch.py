@@ -10,6 +10,7 @@ import functools
 import logging
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +23,14 @@ from gpushare.bounds import REPAIRS_A_MINUTE
 from gpushare.cli.plugin_flags import CDI_ANNOTATIONS, CDI_CRI, ContainerFlags, LimitFlags
 from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.candidates import Cards
+from gpushare.deviceplugin.core.container_answer import Answered
 from gpushare.deviceplugin.core.health import CardHealth
 from gpushare.deviceplugin.core.kept_pods import KeptPod
+from gpushare.deviceplugin.core.limit_devices import LimitDevice
 from gpushare.deviceplugin.core.memory_limits import (
     CGROUP_V1,
     DRIVER_TOO_OLD,
+    NO_DEVICE,
     CdiSpec,
     Fuse,
     HookFailure,
@@ -35,11 +39,13 @@ from gpushare.deviceplugin.core.memory_limits import (
     RunningContainer,
     WhyNot,
     answered_mib,
+    booked_limits,
     devices_with_hook,
     hook_fails,
     hook_failures,
     limit_texts,
     limits_condition,
+    limits_mib,
     running_containers,
     verify,
     why_not_limited,
@@ -47,6 +53,7 @@ from gpushare.deviceplugin.core.memory_limits import (
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.write_budget import WriteBudget
+from gpushare.deviceplugin.limit_devices import LimitDeviceFile
 from gpushare.errors import NoCandidateError
 from gpushare.foreign import UnreadableError, decode_yaml
 from gpushare.kube.api_errors import ApiError, NotFoundError
@@ -91,9 +98,12 @@ class LimitWatch:
     # By id of a container that runs, its control group.
     folders: dict[str, Path] = field(default_factory=dict, init=False)
     refusal: str = field(default="", init=False)
+    devices: LimitDeviceFile | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.root = Path(self.flags.cgroup_root)
+        if self.flags.hook:
+            self.devices = LimitDeviceFile(Path(self.flags.cdi_folder), self.flags.hook)
         self.budget = WriteBudget(REPAIRS_A_MINUTE.most)
 
     async def check(self, cards: Iterable[Card]) -> None:
@@ -114,7 +124,8 @@ class LimitWatch:
 
     def _facts(self, support: LimitSupport) -> NodeFacts:
         """The files of the node, with what the driver answers. They are small, but a disk can be slow."""
-        is_cdi = not {CDI_CRI, CDI_ANNOTATIONS}.isdisjoint(self.container.list_strategies)
+        # Our own device limits without the hook of a card's.
+        is_cdi = not self.flags.hook and not {CDI_CRI, CDI_ANNOTATIONS}.isdisjoint(self.container.list_strategies)
         return NodeFacts(
             support.driver,
             support.sets_limits,
@@ -129,17 +140,23 @@ class LimitWatch:
 
     def why(self, uuid: str) -> WhyNot | None:
         """Why a card that was checked cannot limit."""
-        return self.unable.get(uuid, hook_fails(self.driver) if self.fuse.blown == self.driver else None)
+        if uuid in self.unable:
+            return self.unable[uuid]
+        if self.fuse.blown == self.driver:
+            return hook_fails(self.driver)
+        return WhyNot(NO_DEVICE, self.devices.error) if self.devices is not None and self.devices.error else None
 
-    def limit(self, cards: Cards) -> int | None:
-        """The limit for a container with these cards in MiB, None for none. Raises NoCandidateError if it needs one."""
+    async def limit(self, cards: Cards, uid: str) -> Answered:
+        """The limits for a container of a pod with these cards. Raises NoCandidateError if it needs some."""
         uuids = {card.index: card.uuid for card in self.node.cards.cards}
         given = [uuids.get(index, "") for index, _ in cards]
+        found = Answered()
         if self.checked.issuperset(given) and not any(map(self.why, given)):
-            found = answered_mib(cards, self.node.cards, self.flags.slack)
-        else:
-            found = None
-        if found is None and self.flags.is_required:
+            if self.devices is None:
+                found = Answered(answered_mib(cards, self.node.cards, self.flags.slack))
+            else:
+                found = await _written(self.devices, uid, limits_mib(cards, self.node.cards, self.flags.slack), uuids)
+        if found == Answered() and self.flags.is_required:
             raise NoCandidateError("the driver cannot limit the container to its share, and --memory-limit is require")
         return found
 
@@ -148,6 +165,7 @@ class LimitWatch:
         for failure in self._see_failures():
             _LOG.warning("%s pod=%s/%s", failure.text, failure.pod.metadata.namespace, failure.pod.metadata.name)
             await self.events.record("Pod", failure.pod.metadata, wire.EVENT_LIMIT_FAILS, failure.text)
+        await self.keep_devices()
         pods, node = self.pods.in_admission_order(), self.node.cards
         containers = running_containers(pods, node, self.flags.slack)
         await self._find_folders(containers)
@@ -164,6 +182,27 @@ class LimitWatch:
             await self.events.record("Pod", by_uid[news.uid].metadata, event, text)
         for uid, limits in self.last.limits.items():
             await self._publish(by_uid[uid], encode_limits(limits))
+
+    async def keep_devices(self) -> None:
+        """The devices of all pods are in the file: it may have been lost, or its pods have ended."""
+        if self.devices is None:
+            return
+        pods, node, booked = self.pods.in_admission_order(), self.node.cards, defaultdict[LimitDevice, set[str]](set)
+        uuids = {card.index: card.uuid for card in node.cards}
+        for pod in pods:
+            for limits in booked_limits(pod, node, self.flags.slack).values():
+                for index, mib in limits.items():
+                    booked[LimitDevice(uuids[index], mib)].add(pod.metadata.uid)
+        was = self.devices.error
+        try:
+            await self.devices.keep(
+                {pod.metadata.uid for pod in pods}, {one: frozenset(uids) for one, uids in booked.items()}
+            )
+        except OSError:
+            _LOG.debug("%s", self.devices.error)
+        if self.devices.error != was:
+            self._require()
+            self.node.refresh()
 
     def _see_failures(self) -> list[HookFailure]:
         """The failures of the hook that are news; the fuse counts them."""
@@ -232,6 +271,17 @@ class LimitWatch:
                     _LOG.debug("cannot read path=%s error=%s", path, error)
         self.specs = found
         return list(found.values())
+
+
+async def _written(file: LimitDeviceFile, uid: str, limits: Mapping[int, int], uuids: Mapping[int, str]) -> Answered:
+    """The devices of these limits, which the file has from now on; none if it cannot be written."""
+    devices = [LimitDevice(uuids[index], mib) for index, mib in sorted(limits.items())]
+    try:
+        await file.add(uid, devices)
+    except OSError:
+        _LOG.warning("a container is not limited uid=%s: %s", uid, file.error)
+        return Answered()
+    return Answered(devices=tuple(one.full_name for one in devices))
 
 
 def control_groups(root: Path, ids: Iterable[str]) -> dict[str, Path]:

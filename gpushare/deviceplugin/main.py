@@ -19,6 +19,7 @@ from gpushare import __version__, logs, wire
 from gpushare.bounds import PODS_OF_A_PAGE
 from gpushare.cli.plugin_flags import ENV_DISABLE, ENV_ENABLE, UsageFlags
 from gpushare.cli.settings import DevicePluginSettings, device_plugin_settings
+from gpushare.deviceplugin.allocation.admission import no_limit
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.allocation.hand_bound import as_a_node
 from gpushare.deviceplugin.allocation.node_view import list_all
@@ -219,7 +220,7 @@ class DevicePlugin:
         allocator = Allocator(
             client, pods, node, records, events,
             rules=settings.container, metrics=self.metrics, repairs=settings.repair == "exchange",
-            limit=self.limits.limit if self.limits is not None else lambda cards: None,
+            limit=self.limits.limit if self.limits is not None else no_limit,
         )  # fmt: skip
         await until_units_agree(client, node, pods, events)
         if settings.slots:

@@ -110,7 +110,9 @@ async def plugin(*flags: str, driver: str | None = None) -> AsyncIterator[Bench]
         node = SimulatedNode(NODE, folder, {**environment_of_programs(os.environ), "LOG_LEVEL": "warn"})
         spec = NodeSpec(NODE, _BOX, driver)
         with new_cards(node.state_file, spec) as state:
-            MemoryLimits(folder / "cgroup", folder / "proc", Cards(state), spec.memory_limits).show_kernel()
+            MemoryLimits(
+                folder / "cgroup", folder / "proc", Cards(state), spec.memory_limits, folder / "cdi"
+            ).show_kernel()
         async with ApiClient.from_kubeconfig(server.kubeconfig) as api:
             await api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
             info = {"status": {"nodeInfo": {"kubeletVersion": "v1.30.0", "bootID": "bench"}}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from gpushare.cli.plugin_flags import ContainerFlags
@@ -22,7 +22,7 @@ from gpushare.deviceplugin.core.candidates import (
     match,
     room,
 )
-from gpushare.deviceplugin.core.container_answer import ContainerAnswer, answer
+from gpushare.deviceplugin.core.container_answer import Answered, ContainerAnswer, answer
 from gpushare.deviceplugin.core.devices import DeviceIds, check_ids_of_pod
 from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.repair import cards_for
@@ -30,8 +30,15 @@ from gpushare.errors import NoCandidateError
 from gpushare.kube.api_errors import ApiError
 
 _LOG = logging.getLogger(__name__)
-# The limit of a container with these cards, in MiB; None for none. Raises NoCandidateError if it must have one.
-Limit = Callable[[Cards], int | None]
+# The limits of a container with these cards of a pod, by its uid. Raises NoCandidateError if it must have some.
+Limit = Callable[[Cards, str], Awaitable[Answered]]
+
+
+async def no_limit(cards: Cards, uid: str) -> Answered:
+    """The driver limits nothing."""
+    return Answered()
+
+
 _NO_POD: Final[tuple[frozenset[str], str]] = (frozenset(), "")
 
 
@@ -85,13 +92,13 @@ class Admission:
             # It reuses all ids of an init container; or a kubelet that did not ask, or did not obey.
             snapshot = await self._look(len(device_ids))
             candidate = self._candidate_for(snapshot, device_ids, device_ids, len(device_ids))
+        limit = await self._limit(candidate.cards, candidate.uid)
         snapshot, node = self._view.now(), self._view.node
         check_ids_of_pod(candidate.pod_units, node.cards, node.kubelet_version)
         last_guard(
             candidate, key, snapshot.holdings, snapshot.pods, snapshot.cards,
             counts_slots=snapshot.counts_slots, refusal=snapshot.refusal,
         )  # fmt: skip
-        limit = self._limit(candidate.cards)
         self._view.guess(key, candidate)
         await self._exchange.mark()
         self._latest = key, candidate.uid

@@ -35,7 +35,7 @@ from typing import Final
 from gpushare import wire
 from gpushare.bounds import REPAIRS_A_MINUTE
 from gpushare.cli.plugin_flags import ContainerFlags
-from gpushare.deviceplugin.allocation.admission import Admission, Limit
+from gpushare.deviceplugin.allocation.admission import Admission, Limit, no_limit
 from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange, Restoration
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
 from gpushare.deviceplugin.allocation.node_view import NodeView
@@ -81,7 +81,7 @@ class Allocator:
         rules: ContainerFlags | None = None,
         metrics: PluginMetrics | None = None,
         repairs: bool = True,
-        limit: Limit = lambda cards: None,
+        limit: Limit = no_limit,
         clock_ns: Callable[[], int] = time.time_ns,
         monotonic: Callable[[], float] = time.monotonic,
         settled_seconds: float = SETTLED_SECONDS,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from gpushare import wire
 from gpushare.cli.plugin_flags import CDI_ANNOTATIONS, CDI_CRI, ENVVAR, VOLUME_MOUNTS, ContainerFlags
@@ -26,6 +26,13 @@ _MOUNTED: Final = "/dev/null"
 # NVIDIA's runtime takes this for "no card": without it, an image with "all" would get all cards beside its own.
 _NO_CARD: Final = "void"
 _LONGEST_KEY: Final = 63
+
+
+class Answered(NamedTuple):
+    """A container's limits in the answer to Allocate: the MiB for each of its cards, by variables, or our devices of the CDI."""
+
+    mib: int | None = None
+    devices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +54,11 @@ def answer(
     rules: ContainerFlags,
     *,
     isolation_off: bool = False,
-    limit: int | None = None,
+    limit: Answered = Answered(),  # noqa: B008 - a value
 ) -> ContainerAnswer:
     """The answer for a container that gets ``device_ids`` of these cards (nearly always one), and so many of its pod's units.
 
-    ``limit`` is what the driver lets it have of each card at most, in MiB; None for no limit.
+    ``limit`` is what the driver lets it have of each card at most.
     ``nvml_indices`` are NVML's own, by UUID, for runtimes that get an index. For several cards ``…_IDX`` names all
     with commas and ``…_DEV`` is their sum. Raises NoCandidateError for a card that NVML does not show (any more).
     """
@@ -71,14 +78,15 @@ def answer(
     }
     if isolation_off:
         variables[wire.ENV_ISOLATION_OFF] = "true"
-    if limit is not None:
+    if limit.mib is not None:
         # Without a request NVIDIA's hook sets one, which stays on the control groups above the container's for ever.
-        variables |= {wire.ENV_MEMORY_REQUEST: "0", wire.ENV_MEMORY_LIMIT: str(limit)}
+        variables |= {wire.ENV_MEMORY_REQUEST: "0", wire.ENV_MEMORY_LIMIT: str(limit.mib)}
     return ContainerAnswer(
         variables=variables,
         mounts={f"{_MOUNTS_FOLDER}/{name}": _MOUNTED for name in names if VOLUME_MOUNTS in chosen},
         annotations={key: ",".join(devices)} if CDI_ANNOTATIONS in chosen else None,
-        cdi_devices=devices if CDI_CRI in chosen else (),
+        # After those of the cards.
+        cdi_devices=(*(devices if CDI_CRI in chosen else ()), *limit.devices),
     )
 
 

@@ -44,8 +44,11 @@ SETTLED_SECONDS: Final = 10.0
 DRIVER_TOO_OLD: Final = "DriverTooOld"
 CGROUP_V1: Final = "CgroupV1"
 HOOK_FAILS: Final = "HookFails"
+NO_DEVICE: Final = "NoDevice"
 # As ``nvidia.ko`` shows its parameters.
 _SWITCHED_OFF: Final = re.compile(r"RmMemacctMode=(?:0x)?0+(?![0-9a-fA-FxX])")
+# Errors of the hook about the amounts that it was given. The plugin's own are never of that kind.
+_OF_A_VALUE: Final = ("failed to parse NVIDIA_GPU_MEMORY_", "exceeds memory limit (", "Invalid Argument")
 _MISC: Final = re.compile(r"^misc\s+\d+\s+\d+\s+1$", re.MULTILINE | re.ASCII)
 
 
@@ -185,18 +188,26 @@ class RunningContainer:
     wanted: Mapping[int, int]
 
 
+def booked_limits(pod: KeptPod, node: NodeCards, slack: Tolerance) -> dict[str, dict[int, int]]:
+    """By name of a container, and index of a card, the limit that is right, in MiB. It follows from booking and flags."""
+    if pod.allocation is None:
+        return {}
+    return {
+        name: limits_mib(container_cards(pod, pod.allocation, name, units), node, slack)
+        for name, units in pod.gpu_containers
+    }
+
+
 def running_containers(pods: Iterable[KeptPod], node: NodeCards, slack: Tolerance) -> list[RunningContainer]:
-    """The containers to verify. Their answers follow from bookings and flags, also after a restart of the plugin."""
+    """The containers to verify, also after a restart of the plugin."""
     found = []
     for pod in pods:
-        units = dict(pod.gpu_containers)
-        for status in container_statuses(pod) if pod.allocation is not None else ():
+        limits = booked_limits(pod, node, slack)
+        for status in container_statuses(pod):
             is_running = status.state is not None and status.state.running is not None
-            if pod.allocation is None or not is_running or not status.container_id or status.name not in units:
-                continue
-            cards = container_cards(pod, pod.allocation, status.name, units[status.name])
-            at = status.container_id.rpartition("://")[2]
-            found.append(RunningContainer(pod.metadata.uid, status.name, at, limits_mib(cards, node, slack)))
+            if is_running and status.container_id and status.name in limits:
+                at = status.container_id.rpartition("://")[2]
+                found.append(RunningContainer(pod.metadata.uid, status.name, at, limits[status.name]))
     return found
 
 
@@ -328,17 +339,21 @@ class Fuse:
 
     def after(self, failures: Iterable[HookFailure], driver: str) -> Fuse:
         """The fuse after a look, under this driver. A failure that was seen before another driver came is none of that one."""
-        found = frozenset(one.key for one in failures)
-        is_blown = bool(found - self.seen) or self.blown == driver
-        return Fuse(driver if is_blown else None, found)
+        keys = {one.key: one for one in failures}
+        is_blown = any(not one.is_of_value for key, one in keys.items() if key not in self.seen) or self.blown == driver
+        return Fuse(driver if is_blown else None, frozenset(keys))
 
 
 class HookFailure(NamedTuple):
-    """A container that does not start because of the hook; ``key`` is another for each attempt."""
+    """A container that does not start because of the hook; ``key`` is another for each attempt.
+
+    If it ``is_of_value``, its image or its author named an amount that the hook or the driver refuses: another container can start.
+    """
 
     pod: KeptPod
     key: tuple[str, ...]
     text: str
+    is_of_value: bool = False
 
 
 def hook_failures(pods: Iterable[KeptPod]) -> list[HookFailure]:
@@ -348,6 +363,7 @@ def hook_failures(pods: Iterable[KeptPod]) -> list[HookFailure]:
             pod,
             (pod.metadata.uid, status.name, status.container_id or ""),
             hook_text(status.name, failure),
+            any(words in failure for words in _OF_A_VALUE),
         )
         for pod in pods
         for status in container_statuses(pod)

@@ -249,6 +249,7 @@ async def test_a_component_is_a_flag_that_a_program_knows(kubectl: Path, compone
         "usage": says.usage.is_on and spec.get("hostPID") is True,
         "evict-overusers": says.usage.evict and spec.get("hostPID") is True,
         "memory-limit": says.limits.mode == "driver",
+        "memory-limit-device": says.limits.hook == ("/usr/bin/nvidia-cdi-hook",),
         "runtime-class": spec.get("runtimeClassName") == "nvidia",
         "runtime-class-object": "RuntimeClass" in kinds,
         "several-extenders": "PodDisruptionBudget" in kinds

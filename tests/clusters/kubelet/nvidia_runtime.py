@@ -126,6 +126,16 @@ class Machine:
         values = {"folder": folder, "mode": mode, "kind": kind, "disabled": disabled}
         (folder / "config.toml").write_text(_CONFIG.format_map({**self._programs, **values}))
 
+    @property
+    def devices(self) -> Path:
+        """The folder of its files of the CDI."""
+        return self._folder / "cdi"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """NVIDIA's program of hooks, as this machine needs it."""
+        return str(self._programs["nvidia-cdi-hook"]), f"--driver-root={self._root}"
+
     def describe(self, *flags: str) -> None:
         """Write a CDI specification of the cards, as an administrator does."""
         options = [f"--driver-root={self._root}", f"--output={self._folder}/cdi/cards.yaml"]

@@ -64,7 +64,7 @@ def test_the_variable_says_which_cards_are_seen(value: str | None, indices: list
 
 async def test_another_text_is_never_started(tmp_path: Path) -> None:
     """A command that differs in one character is simulated as any other, and creates nothing."""
-    limits = MemoryLimits(tmp_path / "cgroup", tmp_path, Cards(), LimitSpec())
+    limits = MemoryLimits(tmp_path / "cgroup", tmp_path, Cards(), LimitSpec(), tmp_path / "cdi")
     runtime = Runtime(Behaviours(), Cards(), lambda: 0.0, tmp_path, Probes(tmp_path / "run", Cards()), limits)
     proof = tmp_path / "proof"
     command = [*probe_container("main", "python:3.12")["command"][:2], f"{PROBE}\nopen({str(proof)!r}, 'w')", "look"]

@@ -14,6 +14,8 @@ from clusters.provider import LimitSpec, NodeSpec
 from clusters.simulated_node import new_cards
 from fake_nvml.core.returns import DOES_NOTHING
 from fake_nvml.state import State
+from gpushare.deviceplugin.core.limit_devices import LimitDevice
+from gpushare.deviceplugin.limit_devices import LimitDeviceFile
 from tests.clusters.kubelet.nvidia_runtime import (
     LIMIT,
     REQUEST,
@@ -112,7 +114,7 @@ async def simulated(row: Row, folder: Path) -> Outcome:
     with new_cards(folder / "state", NodeSpec("n", row.box, row.driver, memory_limits=row.spec)) as state:
         if row.prepare:
             row.prepare(state)
-        limits = MemoryLimits(folder / "cgroup", folder / "proc", Cards(state), row.spec)
+        limits = MemoryLimits(folder / "cgroup", folder / "proc", Cards(state), row.spec, folder / "cdi")
         group, error = limits.begin("container"), ""
         try:
             variables = limits.variables(row.image, row.plugin, {**row.plugin, **row.author})
@@ -187,6 +189,34 @@ def test_the_hook_comes_with_the_description_of_cards(node: Machine, flags: list
     node.describe(*flags)
 
     assert node.container(["NVIDIA_VISIBLE_DEVICES=all", *Row(BOTH).environment()]) == Outcome(limits)
+
+
+@pytest.mark.parametrize("node", [("cdi",)], indirect=True)
+@pytest.mark.parametrize("flags", [[], ["--disable-hook=apply-cuda-memory-limits"]], ids=["beside the hook", "alone"])
+async def test_our_device_beats_every_variable(node: Machine, flags: list[str]) -> None:
+    """Each card has a number of its own, whatever the container's variables name, also if the card's device has no hook."""
+    node.describe("--mode=nvml", *flags)
+    first, second = (card.uuid for card in node.state.cards())
+    devices = [LimitDevice(first, 2048), LimitDevice(second, 6144)]
+    await LimitDeviceFile(node.devices, node.command).add("u", devices)
+    names = ["nvidia.com/gpu=all", *(one.full_name for one in devices)]
+
+    limits = node.container([f"NVIDIA_VISIBLE_DEVICES={','.join(names)}", f"{REQUEST}=7", f"{LIMIT}=15000"])
+
+    assert limits == Outcome(((0, 0, 2048), (1, 0, 6144)))
+
+
+@pytest.mark.parametrize("node", [("cdi",)], indirect=True)
+async def test_a_container_that_our_device_cannot_limit_does_not_start(node: Machine) -> None:
+    """The error of NVIDIA's hook is that of the container; a limit above the card's memory is none."""
+    node.describe("--mode=nvml")
+    card = next(card.uuid for card in node.state.cards())
+    device = LimitDevice(card, 15361)
+    await LimitDeviceFile(node.devices, node.command).add("u", [device])
+
+    outcome = node.container([f"NVIDIA_VISIBLE_DEVICES=nvidia.com/gpu=0,{device.full_name}"])
+
+    assert outcome.error == f'1: failed to set memory limits for gpu "{card}": Invalid Argument'
 
 
 def test_each_life_of_a_container_is_limited(node: Machine) -> None:

@@ -284,7 +284,7 @@ def test_a_container_starts_with_its_own_limit(
     """The limit is the share and the slack of its node, to the MiB, with no guarantee, unless its pod or image names another."""
     judged = RunJudge()
     monkeypatch.setattr(exchanges, "LISTENERS", [judged.take])
-    exchanges.pass_on(Begun("server", "http://x/ext", PROGRAMS, {"n": "10%"}))
+    exchanges.pass_on(Begun("server", "http://x/ext", PROGRAMS, {"n": ("--memory-limit-slack=10%",)}))
     for one in (wrote(None, NODE, "k"), wrote(None, pod("x", 4, "n", 0), "k")):
         exchanges.pass_on(one)
     limits = {card: (soft, hard and hard * 2**20) for card, (soft, hard) in rows.items()}

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from fake_nvml.state import State
+from gpushare.deviceplugin.core.container_answer import Answered
 from gpushare.deviceplugin.limit_watch import control_groups
+from gpushare.errors import NoCandidateError
 from tests.gpushare.deviceplugin.rig import running
 
 Simulate = Callable[..., State]
@@ -39,8 +41,8 @@ async def test_a_cdi_file_without_the_hook_limits_nothing(simulate: Simulate, tm
             (tmp_path / "nvidia.yaml").write_text(json.dumps({"kind": "nvidia.com/gpu", "devices": devices}))
             (tmp_path / "broken.json").write_text('{"kind":')
             await watch.check(rig.parts.watch.survey.cards)
-            assert watch.limit(((0, 4),)) == limit
-            assert watch.limit(((1, 4),)) == 4096
+            assert await watch.limit(((0, 4),), "u") == Answered(limit)
+            assert await watch.limit(((1, 4),), "u") == Answered(4096)
 
 
 async def test_a_slow_disk_does_not_hold_up_the_plugin(simulate: Simulate, tmp_path: Path) -> None:
@@ -58,6 +60,45 @@ async def test_a_slow_disk_does_not_hold_up_the_plugin(simulate: Simulate, tmp_p
 
         went_on, _ = await asyncio.gather(asyncio.to_thread(write), watch.check(rig.parts.watch.survey.cards))
         assert went_on
+
+
+@pytest.mark.parametrize("mode", ["driver", "require"])
+async def test_a_device_is_written_before_it_is_answered(simulate: Simulate, tmp_path: Path, mode: str) -> None:
+    """A container gets no device that the runtime would not find; once the disk has room, the next one gets its own."""
+    state, folder = simulate("t4x2", driver="615.71.09"), tmp_path / "cdi"
+    (tmp_path / "cgroup.controllers").write_text("cpu memory dmem misc\n")
+    (tmp_path / "dmem.capacity").write_text("nvidia/00000000:03:00.0/vidmem 16106127360\n")
+    hook = ("--memory-limit-hook=/usr/bin/nvidia-cdi-hook", f"--cdi-root={folder}")
+    more = (f"--memory-limit={mode}", *hook, f"--cgroup-root={tmp_path}", f"--proc-root={tmp_path}")
+    async with running(state, more=more) as rig:
+        watch = rig.parts.limits
+        assert watch is not None
+        first, second = ("gpushare.aliyun.com/limit=" + card.uuid for card in rig.parts.watch.survey.cards)
+        both = await watch.limit(((0, 4), (1, 2)), "p")
+        assert both == Answered(devices=(f"{first}-4096", f"{second}-2048"))
+        assert devices_in(folder) == {f"{first}-4096", f"{second}-2048"}
+
+        (folder / "gpushare-limits.new").mkdir()
+        if mode == "require":
+            with pytest.raises(NoCandidateError):
+                await watch.limit(((0, 3),), "q")
+        else:
+            assert await watch.limit(((0, 3),), "q") == Answered()
+        assert devices_in(folder) == {f"{first}-4096", f"{second}-2048"}
+        assert [why.reason for uuid in watch.checked if (why := watch.why(uuid))] == ["NoDevice"] * 2
+        await watch.keep_devices()
+        assert watch.why(next(iter(watch.checked))) is not None
+
+        (folder / "gpushare-limits.new").rmdir()
+        await watch.keep_devices()
+        assert devices_in(folder) == set()
+        assert await watch.limit(((0, 3),), "q") == Answered(devices=(f"{first}-3072",))
+
+
+def devices_in(folder: Path) -> set[str]:
+    """The devices that a runtime knows."""
+    files = [json.loads(path.read_bytes()) for path in folder.glob("*.json")]
+    return {f"{file['kind']}={device['name']}" for file in files for device in file["devices"]}
 
 
 @pytest.mark.parametrize(

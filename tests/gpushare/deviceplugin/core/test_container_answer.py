@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpushare.cli.plugin_flags import ContainerFlags
-from gpushare.deviceplugin.core.container_answer import ContainerAnswer, answer
+from gpushare.deviceplugin.core.container_answer import Answered, ContainerAnswer, answer
 from gpushare.errors import NoCandidateError
 from gpushare.model.cards import CardFacts
 
@@ -69,7 +69,7 @@ def test_a_card_that_nvml_does_not_show_has_no_index() -> None:
 
 def test_a_limit_comes_with_a_request_of_nothing() -> None:
     """Without the request the hook would take the limit for one, and reserve it above the container for ever."""
-    limited = answer([CARD], 2, 5, NVML, IDS, ContainerFlags(), limit=2048).variables
+    limited = answer([CARD], 2, 5, NVML, IDS, ContainerFlags(), limit=Answered(2048)).variables
     assert limited == {**VISIBLE, "NVIDIA_GPU_MEMORY_REQUEST": "0", "NVIDIA_GPU_MEMORY_LIMIT": "2048"}
 
 

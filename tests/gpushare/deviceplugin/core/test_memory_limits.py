@@ -243,8 +243,9 @@ def test_condition_follows_the_worst(
 HOOK = "error running hook #0: exit status 1, stderr: failed to set memory limits"
 
 
-def fails(uid: str, at: str) -> KeptPod:
-    status = {"name": "main", "state": {"waiting": {"reason": "RunContainerError", "message": HOOK}}, "containerID": at}
+def fails(uid: str, at: str, error: str = "") -> KeptPod:
+    waiting = {"reason": "RunContainerError", "message": f"error running {HOOK}: {error}"}
+    status = {"name": "main", "state": {"waiting": waiting}, "containerID": at}
     return pod(uid, status)
 
 
@@ -262,3 +263,19 @@ def test_fuse_blows_for_a_failure_and_not_for_an_old_one() -> None:
     assert newer.after(hook_failures([fails("u", "c")]), "620").blown == "620"
     text = "has kept a container from starting under driver unknown; none is limited until there is another driver, or"
     assert hook_fails("").text == f"NVIDIA's hook apply-cuda-memory-limits {text} the device plugin is restarted"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "failed to parse NVIDIA_GPU_MEMORY_LIMIT: strconv.ParseUint",
+        "memory request (2 MiB) exceeds memory limit (1 MiB)",
+        'failed to set memory limits for gpu \\"GPU-a\\": Invalid Argument',
+    ],
+)
+def test_an_amount_of_an_author_does_not_blow_the_fuse(error: str) -> None:
+    """An image with an amount that no driver takes fails alone, and the node limits other containers."""
+    failures = hook_failures([fails("u", "a", error)])
+
+    assert [one.is_of_value for one in failures] == [True]
+    assert Fuse().after(failures, "615").blown is None
