@@ -91,17 +91,27 @@ def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes
     findings = [f"{name}: is not there" for name in sorted(expected - names)]
     findings += [f"{pod['metadata']['name']}: is still there" for pod in pods if _should_be_gone(pod, expected)]
     booked = booked_in_api(pods)
-    free = [units - booked.get((node, card), 0) for node, cards in sizes.items() for card, units in cards.items()]
-    largest = max(free, default=0)
+    free = [
+        sorted((units - booked.get((node, card), 0) for card, units in cards.items()), reverse=True)
+        for node, cards in sizes.items()
+    ]
     for pod in pods:
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
         if node and not (_has_ended(pod) if ENDS_LABEL in pod["metadata"]["labels"] else is_running(pod)):
             findings.append(f"{name}: bound to {node}, but {pod['status'].get('phase')}: {why(pod)}")
-        elif (
-            not node and units_of(pod) <= largest and spec.WISH_SPLIT not in (pod["metadata"].get("annotations") or {})
-        ):
-            findings.append(f"{name}: waits for {units_of(pod)} units, but a card has {largest}")
+        elif not node and (room := [cards for cards in free if _holds(cards, _parts(pod))]):
+            findings.append(f"{name}: waits for {units_of(pod)} units, but the cards of a node have {room[0]}")
     return findings
+
+
+def _parts(pod: Mapping[str, Any]) -> list[int]:
+    """The units that it wants of each card, the most first."""
+    split = (pod["metadata"].get("annotations") or {}).get(spec.WISH_SPLIT)
+    return sorted(map(int, split.split(",")), reverse=True) if split else [units_of(pod)]
+
+
+def _holds(free: Sequence[int], parts: Sequence[int]) -> bool:
+    return len(parts) <= len(free) and all(part <= card for part, card in zip(parts, free, strict=False))
 
 
 def why(pod: Mapping[str, Any]) -> str:

@@ -40,6 +40,13 @@ def pod(name: str, *units: int, card: int = 0, phase: str = "Running", node: str
     return made | {"status": {"phase": phase, "containerStatuses": statuses}}
 
 
+def split(name: str, *parts: int) -> dict[str, Any]:
+    """A pod that waits for units on each of several cards."""
+    made = pod(name, sum(parts), node=None, phase="Pending")
+    made["metadata"]["annotations"] = {spec.WISH_SPLIT: ", ".join(map(str, parts))}
+    return made
+
+
 def cards(at: float = 2.0, *, held: tuple[int, int] = (2880, 2880)) -> Cards:
     """The node's two cards."""
     return Cards(at, "n", {index: Card(14, UUIDS["n"][index], mib) for index, mib in enumerate(held)})
@@ -79,9 +86,22 @@ def test_the_memory_of_each_card_is_that_of_its_pods(first: Any, held: tuple[int
         ([pod("a", 12), pod("b", 12, node=None, phase="Pending"), pod("c", 3, card=1)], "c: is still there"),
         ([pod("a", 3)], "b: is not there"),
         ([pod("a", 3), pod("b", 3, phase="Pending")], "b: bound to n, but Pending: "),
-        ([pod("a", 3), pod("b", 14, node=None, phase="Pending")], "b: waits for 14 units, but a card has 14"),
+        (
+            [pod("a", 3), pod("b", 14, node=None, phase="Pending")],
+            "b: waits for 14 units, but the cards of a node have [14, 11]",
+        ),
+        ([pod("a", 3), split("b", 12, 9)], "b: waits for 21 units, but the cards of a node have [14, 11]"),
+        ([pod("a", 3), split("b", 12, 12)], ""),
     ],
-    ids=["right", "left over, and one that has to wait", "missing", "stuck", "not scheduled"],
+    ids=[
+        "right",
+        "left over, and one that has to wait",
+        "missing",
+        "stuck",
+        "not scheduled",
+        "split",
+        "split, and full",
+    ],
 )
 def test_what_is_stuck_is_found(pods: list[dict[str, Any]], text: str) -> None:
     """A pod that should run, wait or be gone, and does not, is a finding."""
