@@ -28,7 +28,7 @@ from load.load_commands import count, exit_code, seed
 from load.load_reports import write
 from load.real_scheduler import scheduler_figures
 from load.real_scheduler.measured_control_plane import MeasuredControlPlane
-from load.real_scheduler.scheduler_figures import AGREES, CARDS, KINDS, MIXES, UNITS, Turn, Workload
+from load.real_scheduler.scheduler_figures import AGREES, CARDS, KINDS, MIXES, UNITS, WITH, WITHOUT, Turn, Workload
 from load.simulated.on_control_plane import bring_up
 from load.simulated.simulated_world import Node, Pod, World
 
@@ -42,7 +42,10 @@ times the least number of nodes. All is on loopback, and nothing is left behind 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code; ``--help`` lists them."""
-    flags = _parser().parse_args(argv)
+    parser = _parser()
+    flags = parser.parse_args(argv)
+    if left_out := {WITHOUT, WITH}.difference(flags.kinds):
+        parser.error(f"--kinds leaves out {left_out.pop()!r}: the result is its share of the other")
     return exit_code("real-scheduler", lambda: _run(flags))
 
 
