@@ -20,6 +20,7 @@ from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from gpushare.deviceplugin import grpc_server
 from gpushare.deviceplugin.grpc_server import DevicePluginServer, stay_registered
 from gpushare.model.cards import CardFacts, NodeCards
+from tests.servers import until
 
 
 class OneCard:
@@ -36,10 +37,12 @@ class Kubelet(pb_grpc.RegistrationServicer):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.registered: asyncio.Queue[pb.RegisterRequest] = asyncio.Queue()
-        self.reads_list = False
+        self.reads_list = self.silent = False
         self.channel: grpc.aio.Channel | None = None
 
     async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:  # noqa: N802
+        if self.silent:
+            await asyncio.sleep(3600)
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}") as channel:
             options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=300)
         assert options == request.options
@@ -64,13 +67,13 @@ class Kubelet(pb_grpc.RegistrationServicer):
 
 @contextlib.asynccontextmanager
 async def staying(
-    monkeypatch: pytest.MonkeyPatch, *, reads_list: bool = False, unwatched: float = 3600
+    monkeypatch: pytest.MonkeyPatch, *, reads_list: bool = False, silent: bool = False, unwatched: float = 3600
 ) -> AsyncIterator[Kubelet]:
     """A plugin that stays registered beside a kubelet."""
     monkeypatch.setattr(grpc_server, "UNWATCHED_SECONDS", unwatched)
     with tempfile.TemporaryDirectory(prefix="gs-", dir="/tmp") as name:
         kubelet = Kubelet(Path(name))
-        kubelet.reads_list = reads_list
+        kubelet.reads_list, kubelet.silent = reads_list, silent
         await kubelet.start()
         answers = SimpleNamespace(begin_registration=lambda **more: None)
         server = DevicePluginServer(answers, OneCard())  # type: ignore[arg-type]
@@ -96,6 +99,22 @@ async def test_a_plugin_without_a_watch_registers_again(monkeypatch: pytest.Monk
         assert kubelet.registered.empty()
         kubelet.stream.cancel()
         await next_registration(kubelet)
+
+
+async def test_a_kubelet_that_was_too_slow_gets_time_to_part(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The plugin waits before it registers again at a slow kubelet, which may have taken the registration after all."""
+    monkeypatch.setattr(grpc_server, "REGISTER_SECONDS", 0.1)
+    monkeypatch.setattr(grpc_server, "PARTING_SECONDS", 3600)
+    async with staying(monkeypatch, silent=True) as kubelet:
+        await until(lambda: "code=DEADLINE_EXCEEDED" in caplog.text, seconds=60)
+        monkeypatch.setattr(grpc_server, "REGISTER_SECONDS", 60)
+        kubelet.silent = False
+        # Without the wait the next registration would come after 20 ms.
+        await asyncio.sleep(0.3)
+
+        assert kubelet.registered.empty()
 
 
 @pytest.mark.promise("DP-009")

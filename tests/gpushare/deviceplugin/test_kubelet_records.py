@@ -72,6 +72,15 @@ async def test_the_checkpoint_names_the_container(folder: Path, device_ids: obje
     )
 
 
+@pytest.mark.parametrize("response", ["", "%%%", base64.b64encode(b"\xff\xff\xff").decode()])
+def test_an_answer_that_cannot_be_read_is_none(folder: Path, response: str) -> None:
+    """The ids are still there."""
+    lines = [line("c", ["1"], AllocResp=response)]
+    (folder / CHECKPOINT).write_text(json.dumps({"Data": {"PodDeviceEntries": lines}, "Checksum": 1}))
+
+    assert KubeletRecords(folder / "none.sock", folder).checkpoint() == (Entry("c", frozenset({"1"}), uid="u"),)
+
+
 def counted(*resources: str, given: str = "other.com/thing") -> str:
     """The file of a kubelet that counts these, and gave one to a pod."""
     data = {

@@ -15,7 +15,8 @@ from fake_nvml.state import State
 from gpushare.deviceplugin.core.container_answer import Answered
 from gpushare.deviceplugin.limit_watch import control_groups
 from gpushare.errors import NoCandidateError
-from tests.gpushare.deviceplugin.rig import running
+from tests.gpushare.deviceplugin.rig import holder, new_node, running
+from tests.servers import StubApi
 
 Simulate = Callable[..., State]
 
@@ -99,6 +100,24 @@ def devices_in(folder: Path) -> set[str]:
     """The devices that a runtime knows."""
     files = [json.loads(path.read_bytes()) for path in folder.glob("*.json")]
     return {f"{file['kind']}={device['name']}" for file in files for device in file["devices"]}
+
+
+async def test_a_refused_annotation_is_logged_once(
+    simulate: Simulate, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A policy of an earlier version may refuse it; the plugin goes on, and writes no more often than a bound."""
+    status = {"phase": "Running", "containerStatuses": [{"name": "c", "state": {"running": {}}, "containerID": ID}]}
+    api = StubApi(nodes=[new_node()], pods=[holder("player", 0) | {"status": status}])
+    flags = ("--memory-limit=driver", f"--cgroup-root={tmp_path}", f"--proc-root={tmp_path}")
+    async with running(simulate("t4x2", driver="610.43.02"), api=api, more=flags) as rig:
+        forbidden = (403, {"kind": "Status", "message": "no", "code": 403})
+        api.fault = lambda method, path: forbidden if path.endswith("/pods/player") else None
+        assert rig.parts.limits is not None
+        for rig.clock.now in range(2000, 2030):
+            await rig.parts.limits.look()
+
+    assert caplog.text.count("cannot write the limits") == 1
+    assert len([one for one in api.calls if one["path"].endswith("/pods/player")]) == 8
 
 
 @pytest.mark.parametrize(

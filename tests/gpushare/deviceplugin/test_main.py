@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpushare.deviceplugin import metrics_exposition
+from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.metrics_exposition import PluginExposition
+from gpushare.serving.http_connection import HttpRequest
 from tests.gpushare.deviceplugin.plugin_program import ended, logged, node, plugin, run
 from tests.servers import StubApi, kubeconfig, plain_http, until
 
@@ -37,6 +42,35 @@ async def test_a_plugin_that_waits_for_cards_can_be_scraped(tmp_path: Path) -> N
     assert (alive.status_code, alive.text) == (200, "ok")
     assert metrics.headers["content-type"].startswith("text/plain")
     assert ("\ngpushare_held_containers 0.0\n" in metrics.text, "gpushare_cards" in metrics.text) == (True, False)
+
+
+def test_a_failing_scrape_is_an_error_without_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """The traceback is the log's and not the scraper's, and nothing but two paths can be read."""
+    metrics = PluginMetrics()
+
+    def broken() -> dict[str, str]:
+        raise ZeroDivisionError("secret")
+
+    metrics.held = broken
+    asked = (("GET", "/metrics"), ("POST", "/metrics"), ("GET", "/"))
+    with caplog.at_level(logging.CRITICAL):
+        answers = [
+            metrics_exposition.answer(PluginExposition(metrics), HttpRequest(method, path, b"", True))
+            for method, path in asked
+        ]
+
+    assert ([one.status for one in answers], b"secret" in answers[0].body) == ([500, 405, 404], False)
+
+
+async def test_without_an_address_nothing_listens(tmp_path: Path) -> None:
+    """Off is the default."""
+    async with plugin(tmp_path, api=StubApi(nodes=[node("v1.36.3")])) as running:
+        await logged(running, "published node=n")
+        listening = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+        sockets = {f"socket:[{fields[9]}]" for fields in listening if fields[3] == "0A"}
+        own = {link.readlink().name for link in Path(f"/proc/{running.pid}/fd").iterdir()}
+
+    assert sockets & own == set()
 
 
 async def test_taken_port_ends_with_two_and_publishes_nothing(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.manifests import Pod
 from gpushare.model.node import Device, lay_out
-from tests.servers import StubApi, http_pool, serve
+from tests.servers import StubApi, http_pool, serve, status
 
 MESSAGE = "Pod was rejected: Allocate failed due to cannot allocate unregistered device aliyun.com/gpu-mem"
 
@@ -93,3 +93,18 @@ async def test_a_node_that_always_refuses_does_not_loop() -> None:
         sweeper.clock = lambda: 61.0
         await sweeper.look()
         assert api.pods == []
+
+
+async def test_a_deletion_that_is_refused_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A refused deletion is logged once, with the file that grants the right if a role lacks it."""
+    api = StubApi(pods=[failed("owned")])
+    lacks = 'pods "owned" is forbidden: User "system:serviceaccount:a:b" cannot delete resource "pods"'
+    async with sweeping(api) as sweeper:
+        for message in (lacks, 'pods "owned" is forbidden: the webhook of a policy says no'):
+            no = status(403, message)
+            api.fault = lambda method, path, no=no: no if method == "DELETE" else None
+            await sweeper.look()
+            await sweeper.look()
+
+    logged = [text for text in caplog.messages if "cannot delete stuck pods" in text]
+    assert ["delete-unadmitted-rbac.yaml" in text for text in logged] == [True, False]

@@ -259,6 +259,14 @@ async def test_without_the_right_to_create_a_manifest_is_as_written(tmp_path: Pa
     )
 
 
+async def test_a_manifest_that_makes_no_sense(tmp_path: Path) -> None:
+    """The exit code is 2, and the reason is on stderr."""
+    odd = "kind: Pod\nspec: {containers: 3}"
+    code, out, err = await ran(StubApi(), tmp_path, "simulate", "--admission=false", "-f", "-", given=odd)
+
+    assert (code, out, "cannot be read" in err) == (2, "", True)
+
+
 async def test_a_chart_is_simulated(tmp_path: Path) -> None:
     """An object without pods is named; one that cannot be judged is named on stderr, and --check is 3 for it."""
     service, training = "kind: Service\nmetadata: {name: s}", DEPLOYMENT.replace("Deployment", "Rollout")

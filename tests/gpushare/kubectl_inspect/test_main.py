@@ -44,6 +44,13 @@ async def test_a_server_that_does_not_answer_in_time(tmp_path: Path) -> None:
     assert "no answer from the API server" in err
 
 
+async def test_a_kubeconfig_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+    """The exit code is 2, and the file is named."""
+    code, out, err = await ran(StubApi(), tmp_path, KUBECONFIG="/does/not/exist")
+
+    assert (code, out, "/does/not/exist" in err) == (2, "", True)
+
+
 async def test_only_the_nodes_pods_are_asked_for(tmp_path: Path) -> None:
     """A cluster of 50,000 pods is not read for one node."""
     api = StubApi(nodes=[{"metadata": {"name": "n.1"}}])

@@ -10,10 +10,11 @@ import pynvml
 import pytest
 
 from fake_nvml.core.layout import COMPUTE, GRAPHICS, MPS, UNKNOWN64
+from fake_nvml.native.build import LIBRARY, library_folder
 from fake_nvml.state import State
 from gpushare.errors import GpushareError
 from gpushare.nvml import library
-from gpushare.nvml.api import NoDriverError, Process
+from gpushare.nvml.api import NoDriverError, NvmlError, Process
 
 Simulate = Callable[..., State]
 
@@ -55,6 +56,48 @@ def test_a_path_that_is_no_nvml_says_which_flag(path: str, says: str) -> None:
 
     assert isinstance(caught.value, GpushareError)
     assert pynvml.nvmlLib is None
+
+
+def test_a_named_library_is_the_one_that_is_asked(simulate: Simulate) -> None:
+    """A named library is asked even if another one was asked before, whose functions must not answer for it."""
+    path = library_folder(simulate("t4x2").driver()) / LIBRARY
+    pynvml.nvmlLib = None
+    pynvml._nvmlGetFunctionPointer_cache["nvmlDeviceGetCount_v2"] = lambda count: pynvml.NVML_ERROR_UNKNOWN
+    library.initialise(str(path))
+
+    assert len(library.survey().cards) == 2
+
+
+def test_a_garbled_name_is_replaced(simulate: Simulate) -> None:
+    """A card with a name that is no UTF-8 is shared under a name with replacement characters."""
+    state = simulate("t4x2", driver="550.54")
+    with state.mapped.writing() as content:
+        content.cards[1].name = b"\xf8\xb3\x91\x02\x7f"
+    library.initialise(None)
+
+    assert [card.model for card in library.survey().cards] == ["Tesla T4", "\ufffd\ufffd\ufffd\x02\x7f"]
+
+
+def test_an_error_whose_text_cannot_be_read_is_reported(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error without a text that can be read is reported by its code, because pynvml asks the library for each text."""
+    state = simulate("t4x2", driver="550.54")
+    state.set_value(state.cards()[1].uuid, "state", "lost")
+    library.initialise(None)
+    monkeypatch.setattr(pynvml.NVMLError, "__str__", lambda self: b"\xf8".decode())
+
+    (unreadable,) = library.survey().unreadable
+    assert unreadable.reason == "cannot describe card 1: NVML says: an error whose text cannot be read (code 15)"
+
+
+@pytest.mark.parametrize("count", [-1, 2**31])
+def test_an_absurd_count_of_cards_is_an_error(simulate: Simulate, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """An absurd count of cards is an error, and costs no walk over cards that cannot exist."""
+    simulate("t4x1")
+    library.initialise(None)
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: count)
+
+    with pytest.raises(NvmlError, match=f"there are {count}"):
+        library.survey()
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,15 @@ The library comes with any driver; Debian has it in non-free as libnvidia-ml1, w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pynvml
 import pytest
 
 from fake_nvml.guard import DRIVER_FOLDER
+from fake_nvml.native.build import library_folder
+from fake_nvml.state import State
 from gpushare.nvml.api import NoDriverError
 from gpushare.nvml.session import NvmlSession
 from tests.gpushare.deviceplugin.plugin_program import node, run
@@ -45,6 +47,22 @@ def test_missing_driver_is_reported_each_time_without_a_leak(session: NvmlSessio
             opened = len(list(Path("/proc/self/fd").iterdir()))
     assert len(list(Path("/proc/self/fd").iterdir())) == opened
     assert pynvml._nvmlLib_refcount == 0
+
+
+def test_cards_are_found_in_the_same_process_afterwards(
+    session: NvmlSession, simulate: Callable[..., State], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real library leaves nothing behind that keeps a driver from being found, and a named library is the one asked."""
+    with pytest.raises(NoDriverError):
+        session.renew()
+    state = simulate("t4x2", driver="535.104")
+    monkeypatch.setenv("FAKENVML_STATE", str(state.path))
+    library = library_folder("535.104", dict(os.environ)) / "libnvidia-ml.so.1"
+    later = NvmlSession(str(library))
+    try:
+        assert [card.uuid for card in later.renew().cards] == [card.uuid for card in state.cards()]
+    finally:
+        later.close()
 
 
 async def test_the_device_plugin_waits_and_reports_it_on_the_node(tmp_path: Path) -> None:

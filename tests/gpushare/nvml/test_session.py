@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +12,9 @@ import pynvml
 import pytest
 
 from fake_nvml.state import State
-from gpushare.nvml.api import NoDriverError, Reports
-from gpushare.nvml.session import NvmlSession
+from fake_nvml.sysfs import folder_of
+from gpushare.nvml.api import NoDriverError, Reports, Xid
+from gpushare.nvml.session import NvmlSession, NvmlThread
 
 Simulate = Callable[..., State]
 
@@ -56,6 +59,72 @@ def test_a_fault_between_two_sessions_is_noticed(
     monkeypatch.setattr(pynvml, "nvmlInitWithFlags", lambda flags: (state.post_xid(first, 48), init(flags)))
     assert session.renew().missed == {first}
     assert session.poll() == Reports()
+
+
+@pytest.mark.parametrize("how", ["lose", "remove_card"])
+def test_a_card_that_goes_between_two_sessions_is_only_missing(
+    simulate: Simulate, session: NvmlSession, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """A card that goes between two sessions is missing in the new one, and is not among the cards with missed reports."""
+    state = simulate("t4x2", driver=KNOWS_ACTIONS)
+    first, second = uuids(state)
+    session.renew()
+    init = pynvml.nvmlInitWithFlags
+    monkeypatch.setattr(pynvml, "nvmlInitWithFlags", lambda flags: (getattr(state, how)(first), init(flags)))
+    survey = session.renew()
+
+    assert ([card.uuid for card in survey.cards], survey.missed) == ([second], frozenset())
+
+
+def test_a_storm_of_events_of_one_card_keeps_no_other_waiting(simulate: Simulate, session: NvmlSession) -> None:
+    """One poll reads events of each card."""
+    state = simulate("t4x2")
+    first, second = uuids(state)
+    session.renew()
+    for _ in range(200):
+        state.post_xid(first, 31)
+    state.post_xid(second, 48)
+    xids = session.poll().xids
+
+    assert (len(xids) < 201, xids[-1]) == (True, Xid(second, 48))
+
+
+def test_many_sessions_leave_nothing_behind(simulate: Simulate, session: NvmlSession) -> None:
+    """NVML counts its users; one that is forgotten would freeze the list of cards."""
+    simulate("t4x2")
+    for _ in range(50):
+        session.renew()
+    session.close()
+    session.close()
+
+    with pytest.raises(pynvml.NVMLError_Uninitialized):
+        pynvml.nvmlDeviceGetCount()
+
+
+def test_a_session_without_event_sets_reports_nothing(simulate: Simulate) -> None:
+    """With --health-check=false the cards are still counted, and answer."""
+    state = simulate("t4x2")
+    first, _ = uuids(state)
+    deaf = NvmlSession(None, listen=False)
+    try:
+        assert len(deaf.renew().cards) == 2
+        state.post_xid(first, 48)
+        assert (deaf.poll(), deaf.check(first).answers) == (Reports(), True)
+    finally:
+        deaf.close()
+
+
+def test_a_card_that_is_put_back_is_seen_in_the_kernel(simulate: Simulate, clean_pynvml: None) -> None:
+    """The count and all names are as before, but the card is lost to the old session."""
+    state = simulate("t4x2")
+    first, _ = uuids(state)
+    session = NvmlSession(None, sysfs=folder_of(state.path))
+    session.count()
+    state.remove_card(first)
+    state.add_card("t4", uuid=first)
+
+    assert (session.poll().is_outdated, session.count().unreadable) == (True, ())
+    session.close()
 
 
 def test_unread_events_survive_a_reopening_of_nvml(simulate: Simulate, session: NvmlSession) -> None:
@@ -126,3 +195,33 @@ def test_a_count_that_may_not_be_whole_is_made_again(
     session.count()
 
     assert len(opened) == 2
+
+
+async def test_questions_are_asked_one_at_a_time_in_their_order(simulate: Simulate, session: NvmlSession) -> None:
+    """In one thread, which is not the loop's; it closes the session after the last question, and ends."""
+    simulate("t4x2")
+    thread, seen = NvmlThread(session), list[tuple[int, str]]()
+    questions = (lambda _, n=n: seen.append((n, threading.current_thread().name)) for n in range(20))
+    await asyncio.gather(thread.ask(NvmlSession.renew), *map(thread.ask, questions))
+    thread.close()
+
+    assert (thread.join(30), seen) == (True, [(n, "nvml") for n in range(20)])
+    with pytest.raises(pynvml.NVMLError_Uninitialized):
+        pynvml.nvmlDeviceGetCount()
+
+
+def test_a_loop_that_is_gone_gets_no_answer(session: NvmlSession) -> None:
+    """A program may end while the driver is busy: the thread then answers the next question."""
+    thread, release = NvmlThread(session), threading.Event()
+
+    async def leave() -> None:
+        asking.append(asyncio.ensure_future(thread.ask(lambda _: release.wait())))
+        await asyncio.sleep(0)
+
+    asking: list[asyncio.Future[bool]] = []
+    asyncio.run(leave())
+    release.set()
+
+    assert asyncio.run(thread.ask(lambda _: "on")) == "on"
+    thread.close()
+    assert thread.join(30)

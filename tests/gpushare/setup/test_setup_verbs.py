@@ -31,6 +31,7 @@ class Node:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.is_crashing = False
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         write(root, kubeadm(probe_port=str(self.server.server_port), scheme="HTTP"))
         self.manifest = root / MANIFEST.lstrip("/")
@@ -60,10 +61,24 @@ class Node:
             self.root, running(self._number, "kube-scheduler", *(f"--{name}={value}" for name, value in flags.items()))
         )
 
+    def crash(self) -> None:
+        """kube-scheduler ends, and each start of this manifest ends too; the kubelet is seen."""
+        self.is_crashing = True
+        shutil.rmtree(self.root / f"proc/{self._number}")
+        write(self.root, running(5, "kubelet"))
+
     def _restart_on_change(self) -> None:
+        config = self.root / CONFIG.lstrip("/")
         while not self._ended.wait(0.01):
-            if self.manifest.read_text() != self.seen:
-                self._start()
+            if self.manifest.read_text() == self.seen:
+                continue
+            if self.is_crashing:
+                # The container of the old manifest was started once more: containerd makes the source of its mount.
+                while config.is_file() and not self._ended.wait(0.01):
+                    pass
+                config.mkdir(exist_ok=True)
+                self.is_crashing = False
+            self._start()
 
     def __enter__(self) -> Node:
         for thread in self._threads:
@@ -107,6 +122,19 @@ def test_an_uninstall_ends_when_the_scheduler_is_healthy(tmp_path: Path) -> None
         restored = f"restored {MANIFEST}\nrestored {CONFIG}\ndone, and kube-scheduler is healthy\n"
         assert setup("rollback", tmp_path, PATIENT) == (0, restored)
         assert node.files() == applied
+
+
+@pytest.mark.parametrize("verb", ["rollback", "uninstall"])
+def test_a_crashing_scheduler_leaves_no_folder(verb: str, tmp_path: Path) -> None:
+    """A kube-scheduler that is started again while its file is removed leaves no folder in the file's place."""
+    with Node(tmp_path) as node:
+        before = node.files()
+        setup("apply", tmp_path, PATIENT)
+        node.crash()
+
+        code, out = setup(verb, tmp_path, PATIENT)
+        assert (code, "and kube-scheduler is healthy" in out) == (0, True)
+        assert (node.files(), (tmp_path / CONFIG.lstrip("/")).exists()) == (before, False)
 
 
 def test_an_uninstall_ends_what_no_rollback_can(tmp_path: Path) -> None:

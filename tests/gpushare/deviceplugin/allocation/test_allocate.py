@@ -41,6 +41,39 @@ async def test_pod_that_goes_to_another_card_is_booked_there_first() -> None:
         assert (asked, between, node.card("a")) == ("2+1", "2+1", "2+1")
 
 
+async def test_stale_repair_mark_takes_no_room_from_a_hand_bound_pod() -> None:
+    """The ids on card 1 were c's, for which a was taken, and a's own card is free by now: the mark goes first."""
+    pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0), gpu_pod("c", 9, card=1)]
+    async with stage(pods, sizes=(14, 20, 8)) as node:
+        for name in ("past", "c"):
+            await node.admit(name)
+        assert node.card("a") == "0+1"
+        node.end("past")
+        node.api.pods.append(gpu_pod("by-hand", 11, card=None))
+        await node.admit("by-hand")
+
+        assert node.has("by-hand") == {1}
+
+
+async def test_pod_that_changed_before_its_mark_is_booked_once_seen() -> None:
+    """A label that an author wrote is no reason to refuse the pod, nor to leave it unbooked."""
+    pods = [gpu_pod("past", 9, card=0), gpu_pod("a", 9, card=0)]
+    writes = iter(range(1))
+
+    def somebody_writes(method: str, path: str) -> None:
+        if method == "PATCH" and next(writes, None) is not None:
+            pods[1]["metadata"]["resourceVersion"] = str(10**12)
+
+    async with stage(pods, settled_seconds=15) as node:
+        await node.admit("past")
+        node.api.fault = somebody_writes
+        await node.allocator.prefer(node.free(), [], 9)
+        await node.allocator.view.refresh()
+        await node.allocator.reconcile()
+
+        assert (node.card("a"), next(writes, None)) == ("0+2", None)
+
+
 @pytest.mark.parametrize("status", [403, 404, 409, 503])
 async def test_a_mark_that_cannot_be_written_refuses_no_pod(status: int) -> None:
     """Such an answer costs few calls, for which others wait, and the annotation is still reconciled before the start."""
@@ -95,6 +128,41 @@ async def test_what_cannot_be_repaired_is_held(
 
         assert (caught.value.reason, node.written("a")) == (reason, written)
         assert list(node.allocator.held_for_good()) == ["uid-b"] * reason.is_final
+
+
+async def test_without_a_partner_a_pod_moves_once_its_mark_has_stood() -> None:
+    """The pod that was meant is deleted; a bind that was decided before the mark was seen may still land on its card."""
+    pods = [gpu_pod("a", 8, card=0), gpu_pod("b", 8, card=1)]
+    async with stage(pods, settled_seconds=15) as node:
+        await node.admit("b")
+        node.api.pods.remove(pods[0])
+        with pytest.raises(HeldError, match="once binds that are under way have landed") as caught:
+            await node.start("b")
+        assert (caught.value.reason, node.card("b"), node.allocator.held_for_good()) == (HoldReason.SETTLING, "1+0", {})
+        node.now = 15
+        await node.start("b")
+
+        assert (node.card("b"), node.allocator.held()) == ("0", {})
+
+
+async def test_containers_of_an_unmovable_pod_stay_together() -> None:
+    """The first is on another card than written; the second follows it, so that a repair by hand can let both start."""
+    pods = [gpu_pod(name, 3, 2, card=card, annotations=FOREIGN) for card, name in enumerate("ab")]
+    async with stage(pods) as node:
+        await node.admit("b")
+        assert node.has("b") == {0}
+        node.pod("b")["metadata"]["annotations"]["ALIYUN_COM_GPU_MEM_IDX"] = "0"
+        node.pod("b")["metadata"]["resourceVersion"] = str(10**12)
+        await node.start("b")
+
+
+async def test_a_refusal_names_no_pods() -> None:
+    """A refusal names no waiting pod, because its text is shown with whichever pod fails."""
+    async with stage([gpu_pod("secret", 9, card=0), gpu_pod("secret-2", 9, card=0)]) as node:
+        for ids in (node.free()[:4], node.free()[-9:]):
+            with pytest.raises(NoCandidateError) as caught:
+                await node.allocator.allocate(ids)
+            assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("writes", range(8))
@@ -154,6 +222,17 @@ async def test_a_guess_that_the_book_reconciles_never_comes_back(slots: int) -> 
         await node.run("c")
 
         assert (node.card("a"), node.card("c"), node.has("c")) == ("1", "0", {0})
+
+
+@pytest.mark.parametrize("code", [401, 403])
+async def test_a_pod_that_may_not_be_changed_ends_no_other(code: int) -> None:
+    """The write on a pod that came without the extender fails by the plugin's login, or a webhook refuses it."""
+    async with stage([gpu_pod("odd", 8, card=None), gpu_pod("a", 8, card=1)]) as node:
+        no = code, {"message": "denied"}
+        node.api.fault = lambda method, path: no if method == "PATCH" and path.endswith("/pods/odd") else None
+        await node.run("a")
+
+        assert (node.has("a"), node.card("odd")) == ({1}, "-")
 
 
 @pytest.mark.parametrize("code", [400, 403, 500])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpushare import wire
+from gpushare.deviceplugin.allocation.verification import HeldError
+from gpushare.manifests import Pod
 from tests.gpushare.deviceplugin.admitting_node import UUIDS, Line, gpu_pod, stage
 
 
@@ -65,6 +68,20 @@ async def test_the_rule_of_slots_has_no_exception(sizes: tuple[int, ...], which:
             node.start_plugin()
 
 
+async def test_a_pod_with_anothers_slot_is_held_for_its_own_reason() -> None:
+    """A pod that breaks the rule got the answer that was meant for a pod bound with it: its container does not start."""
+    async with stage([against_the_rule("first"), gpu_pod("good", 3, card=0)], (14,), slots=4) as node:
+        ids = await node.allocator.prefer(node.free(), [], 1)
+        await node.allocator.allocate(ids)
+        node.lines.append(Line("uid-by-hand", "c1", ids, {}))
+        node.write_book()
+        with pytest.raises(HeldError, match=f"names no card: {wire.REASON_SLOT_MISSING}"):
+            await node.allocator.verify(ids)
+        await node.run("good")
+
+        assert (node.has("good"), node.card("by-hand")) == ({0}, "-")
+
+
 @pytest.mark.parametrize(
     ("has_ids", "reason"),
     [
@@ -112,3 +129,34 @@ async def test_ids_do_not_overrule_a_wish_before_the_start(
         has = kept.allocation
         assert (has.shares if has else None) == (None if is_refused else ((0, 3),))
         assert [event["message"].rpartition(": ")[2] for event in node.api.events] == [reason] * is_refused
+
+
+async def test_pods_that_come_later_keep_no_start_waiting() -> None:
+    """A start judges the pods without a card that are there when it begins, however many come meanwhile."""
+    async with stage([gpu_pod("mine", 2, card=0)]) as node:
+        await node.admit("mine")
+        # The annotation is gone and a new process knows nothing of it, so the start judges the pods without a card.
+        node.pod("mine")["metadata"]["annotations"].clear()
+        node.start_plugin()
+        node.api.pods.append(gpu_pod("large-0", 99, card=None))
+        came = iter(range(1, 51))
+
+        def another_comes(method: str, path: str) -> None:
+            if method == "POST" and (number := next(came, 0)):
+                node.api.pods.append(gpu_pod(f"large-{number}", 99, card=None))
+                node.pods.set(msgspec.convert(node.api.pods[-1], Pod))
+
+        node.api.fault = another_comes
+        await node.start("mine")
+
+        assert len([event for event in node.api.events if event]) == 1
+
+
+async def test_hand_bound_pods_cause_no_event_within_a_call() -> None:
+    """A kubelet admits one pod at a time, so its call must not wait for a write for each pod of another tenant."""
+    others = [gpu_pod(f"other-{number}", 14, card=None) for number in range(30)]
+    async with stage([gpu_pod("full", 14, card=0), gpu_pod("honest", 14, card=1), *others], sizes=(14, 14)) as node:
+        await node.admit("full")
+        await node.admit("honest")
+
+        assert (node.has("honest"), node.api.events) == ({1}, [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -59,6 +60,85 @@ async def test_faults_during_plugin_downtime_are_reported_once(simulate: Simulat
     assert [one for one in told if one[1] == "Xid 48"] == [("rig", "Xid 48"), ("on-1", "Xid 48")]
     assert [one for one in told if one[1] == "lost"] == [("rig", "lost"), ("on-0", "lost")]
     assert [one for one in told if one[1] == "recovery action"] == [("rig", "recovery action")]
+
+
+async def test_an_event_that_is_always_refused_keeps_no_other(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An admission webhook of one namespace that is away: events elsewhere are written, and that one once it is back."""
+    monkeypatch.setattr(card_watch, "EVENT_ATTEMPTS", 5)
+    api = StubApi(nodes=[new_node()], pods=[holder("on-0", 0), holder("on-1", 1)])
+    api.pods[0]["metadata"]["namespace"] = "refused"
+    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
+        no = 500, {"kind": "Status", "message": "failed calling webhook"}
+        api.fault = lambda method, path: no if path.endswith("/namespaces/refused/events") else None
+        for uuid in rig.uuids:
+            rig.state.post_xid(uuid, 48)
+        await until(lambda: len(rig.events("Node")) == 2 and len(rig.events("Pod")) == 1)
+        api.fault = lambda method, path: None
+
+        await until(lambda: len(rig.events("Pod")) == 2)
+
+
+async def test_a_re_created_node_is_named_by_its_new_uid(simulate: Simulate) -> None:
+    """An event with the old uid is not shown with the Node."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        rig.state.post_xid(rig.uuids[0], 48)
+        # A write that is under way would land on the new Node before it is read.
+        await until(lambda: bool(rig.events("Node")) and rig.reasons() == ["Xid 48", ""])
+        rig.api.nodes[0]["metadata"] = {"name": "rig", "uid": "uid-new"}
+        rig.parts.node.wake()
+        await until(lambda: rig.reasons() == ["Xid 48", ""])
+        rig.state.post_xid(rig.uuids[1], 79)
+        await until(lambda: len(rig.events("Node")) == 2)
+
+        assert rig.api.events[-1]["involvedObject"]["uid"] == "uid-new"
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_nvml_is_opened_again_ever_more_seldom(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch, *, is_lost: bool
+) -> None:
+    """After a lost card immediately, then after 1, 2, 4, ... seconds; and the longer a count takes, the more seldom it is."""
+    begun: list[float] = []
+    init = pynvml.nvmlInitWithFlags
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        await until(lambda: rig.capacity("count") == "2")
+
+        def slow(flags: int) -> None:
+            begun.append(rig.clock.now)
+            rig.clock.now += 0 if is_lost else 0.1
+            init(flags)
+
+        monkeypatch.setattr(pynvml, "nvmlInitWithFlags", slow)
+        if is_lost:
+            rig.state.lose(rig.uuids[0])
+            await rig.reached(["lost", ""])
+            # The kubelet hears of it before the first count: time stands still until that is done.
+            await rig.settled()
+        for _ in range(60 if is_lost else 12):
+            rig.clock.now += 0.5 if is_lost else SURVEY
+            await rig.settled()
+
+        if is_lost:
+            assert [round(time - 1000) for time in begun] == [0, 1, 3, 7, 15, 25]
+        else:
+            assert len(begun) == 3
+            assert min(later - sooner for sooner, later in itertools.pairwise(begun)) >= 50
+
+
+async def test_misspelt_node_annotation_is_logged_once(simulate: Simulate, caplog: pytest.LogCaptureFixture) -> None:
+    """An annotation of the Node below our prefix that the plugin does not know is logged with the one that it knows."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        rig.api.nodes[0]["metadata"]["annotations"]["gpushare.aliyun.com/recoverd"] = "1"
+        for _ in range(2):
+            seen = len(rig.api.calls)
+            rig.parts.node.wake()
+            await until(lambda seen=seen: len(rig.api.calls) > seen)
+        await rig.settled()
+
+    line = "no annotation of a node that gpushare knows names=gpushare.aliyun.com/recoverd known=gpushare.aliyun.com/recovered"
+    assert [text for text in caplog.messages if "recoverd" in text] == [line]
 
 
 # Faults that only a new container may cure: kept from the devices, an older library.
