@@ -128,7 +128,8 @@ async def left(cluster: Cluster) -> list[Object]:
 
 async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, validation: Validation) -> None:
     """Without --yes the command prints what it would create on which nodes, and ends."""
-    before = {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}
+    # By their uids: a kubelet reports on any pod at any time.
+    before = {one["metadata"]["uid"] for one in await cluster.api.list(PODS)}
     code, output = await validation.run("--max-units", "3")
 
     assert code == 0
@@ -136,7 +137,7 @@ async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, valida
     assert "PriorityClass gpushare-validation if they are missing" in output
     assert "one pod uses more of its card than it booked" in output
     assert output.rstrip().endswith("nothing was created; to go on, add --yes")
-    assert before == {one["metadata"]["resourceVersion"] for one in await cluster.api.list(PODS)}
+    assert before == {one["metadata"]["uid"] for one in await cluster.api.list(PODS)}
 
 
 async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validation, bystanders: Sequence[str]) -> None:
