@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gpushare import wire
+from gpushare.foreign import Decoder, UnreadableError
 from gpushare.model.limits import HOOK
 
 FILE_NAME: Final = "gpushare-limits.json"
@@ -77,6 +78,9 @@ class _File(msgspec.Struct, rename="camel"):
     kind: str = wire.CDI_LIMIT_KIND
 
 
+_FILE: Final = Decoder(_File)
+
+
 def file_text(devices: LimitDevices, hook: tuple[str, ...], folder: str) -> bytes:
     """The file of CDI. ``hook`` is the command of NVIDIA's program on the host, ``folder`` that of the file."""
     rows = [
@@ -96,8 +100,8 @@ def _hook(device: LimitDevice, hook: tuple[str, ...], folder: str) -> dict[str, 
 def read_devices(text: bytes) -> LimitDevices:
     """The devices of a file; none of one that is not ours."""
     try:
-        rows = msgspec.json.decode(text, type=_File).devices
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        rows = _FILE.decode(text).devices
+    except UnreadableError:
         return {}
     found = dict[LimitDevice, frozenset[str]]()
     for row in rows:

@@ -131,6 +131,7 @@ def test_a_wish_that_cannot_be_read_is_an_error_that_names_it(name: str, text: s
     """A wish that cannot be read is an error that names it. The text is always the same, so that the scheduler can count it."""
     with pytest.raises(InvalidWishError) as refused:
         wishes_of(pod(**{name: text}))
+    assert wishes_or_none(pod(**{name: text})) is NONE
 
     assert str(refused.value) == f"annotation {wire.PEOPLE_PREFIX}{name.replace('_', '-')} is {REFUSALS[name]}"
 
