@@ -116,7 +116,7 @@ class PodPlan:
 
     def _container(self, name: str, units: int, **plays: object) -> dict[str, Any]:
         held = units * self.mib_per_unit
-        plays = {"HOLDS_MIB": held + _BEYOND if self.is_greedy else int(held * _HELD), **plays}
+        plays = {"HOLDS_MIB": held + _BEYOND if self.is_greedy and units else int(held * _HELD), **plays}
         return gpu_container(name, str(units), plays) if units else plain_container(name, plays)
 
 

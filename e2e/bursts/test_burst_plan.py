@@ -31,6 +31,20 @@ def test_bursts_have_everything_that_they_are_for() -> None:
     assert len(BURSTS) / 10 < len(twins) < len(BURSTS) / 2
 
 
+def test_a_container_without_a_card_holds_none_of_one() -> None:
+    """A plain container of a greedy pod would end for want of a card."""
+    pods = [pod for burst in BURSTS for pod in burst.made.values() if pod.is_greedy and not all(pod.containers)]
+    plain = [
+        {one["name"]: one["value"] for one in container["env"]}
+        for pod in pods
+        for container, units in zip(pod.manifest()["spec"]["containers"], pod.containers, strict=True)
+        if not units
+    ]
+
+    assert plain
+    assert {env["HOLDS_MIB"] for env in plain} == {"0"}
+
+
 def test_worlds_have_boxes_of_1_to_16_cards_of_mixed_sizes() -> None:
     """Each third one has more than eight; the bursts of one world have the same."""
     worlds = [Venue().world(f"7/{number}").nodes for number in range(180)]
