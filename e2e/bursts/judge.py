@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from e2e import spec
 from e2e.bursts.burst_plan import ENDS_LABEL, POD_LABEL
+from e2e.checkers.card_choice import fits
 from e2e.checkers.history import Asked, Card, Cards, Entry, Listed, State, name_of
 from e2e.checkers.judgement import Finding
 from e2e.checkers.overcommit import Sizes, booked_in_api, held_on, holds_a_node, slots_taken
@@ -45,9 +46,9 @@ def is_without_room(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
     A kubelet that restarted admits what it finds by age, of one second in any order; ends pods between two of their containers; and
     keeps the ids of pods that have ended until it has looked at all. So the plugin takes one pod for another, and
     if their sizes differ and the cards are full the annotations cannot all follow: a pod is refused, and no card over-booked.
-    A kubelet that admits equal pods in any order is one, too, while annotations of several are being exchanged: an extender may
-    bind a pod to a card whose ids another pod was answered just then. A real kubelet that asks for a pod which the API server has
-    removed is such a one as well: the plugin takes its calls for those of another pod (seen once).
+    The same happens if a kubelet admits equal pods in any order and the annotations of several are exchanged: an extender may bind
+    a pod to a card just as another pod gets the ids of that card. A real kubelet that asks for a pod which the API server has
+    removed has cause, too: the plugin takes its calls for those of another pod (seen once).
     """
     message = pod["status"].get("message", "") if pod["status"].get("phase") == "Failed" else ""
     return pod["spec"].get("nodeName") in kubelets and _NO_ROOM in message and _KEPT not in message
@@ -99,19 +100,9 @@ def unsettled(pods: Sequence[Mapping[str, Any]], expected: frozenset[str], sizes
         name, node = pod["metadata"]["name"], pod["spec"].get("nodeName")
         if node and not (_has_ended(pod) if ENDS_LABEL in pod["metadata"]["labels"] else is_running(pod)):
             findings.append(f"{name}: bound to {node}, but {pod['status'].get('phase')}: {why(pod)}")
-        elif not node and (room := [cards for cards in free if _holds(cards, _parts(pod))]):
+        elif not node and (room := [cards for cards in free if fits(pod, cards)]):
             findings.append(f"{name}: waits for {units_of(pod)} units, but the cards of a node have {room[0]}")
     return findings
-
-
-def _parts(pod: Mapping[str, Any]) -> list[int]:
-    """The units that it wants of each card, the most first."""
-    split = (pod["metadata"].get("annotations") or {}).get(spec.WISH_SPLIT)
-    return sorted(map(int, split.split(",")), reverse=True) if split else [units_of(pod)]
-
-
-def _holds(free: Sequence[int], parts: Sequence[int]) -> bool:
-    return len(parts) <= len(free) and all(part <= card for part, card in zip(parts, free, strict=False))
 
 
 def why(pod: Mapping[str, Any]) -> str:

@@ -52,7 +52,7 @@ SCHEDULED: Final = "PodScheduled"
 Amount = str | int | float
 T = TypeVar("T")
 
-# Equal texts of so many characters, and equal lists of so much JSON, are in memory once.
+# Equal texts up to this number of characters, and equal lists up to this size of JSON, are in memory once.
 _SHORT: Final = 5
 _LONGEST_SHARED: Final = 1024
 _CONTAINERS: Final = functools.lru_cache(maxsize=1024)(Decoder(list[Container]).decode)
