@@ -15,9 +15,10 @@ import msgspec
 
 from gpushare import wire
 from gpushare.bounds import ALLOCATION_CHARACTERS, ALLOCATION_ENTRIES
-from gpushare.errors import GpushareError, InvalidAllocationError
+from gpushare.errors import GpushareError, InvalidAllocationError, InvalidQuantityError
 from gpushare.foreign import Decoder, UnreadableError
 from gpushare.manifests import Pod
+from gpushare.model.node import Booking
 from gpushare.model.pod import container_request, pod_request
 from gpushare.model.quantity import is_number
 
@@ -106,6 +107,21 @@ def read_allocation(pod: Pod, annotations: Mapping[str, str] | None) -> tuple[Al
         return (decode(annotations, request, containers) if request > 0 else None), None
     except GpushareError as error:
         return None, str(error)
+
+
+def written_booking(pod: Pod) -> tuple[Booking, Allocation | None, str | None]:
+    """The booking of a bound pod as its annotations name it, their allocation, and why they cannot be read.
+
+    The booking is of no units if the pod's request cannot be read.
+    """
+    meta = pod.metadata
+    allocation, problem = read_allocation(pod, meta.annotations)
+    try:
+        units = pod_request(pod)
+    except InvalidQuantityError:
+        units = 0
+    shares, card_size = ((), 0) if allocation is None else (allocation.shares, allocation.card_size)
+    return Booking(meta.uid, meta.namespace, meta.name, units, shares, card_size=card_size), allocation, problem
 
 
 def decode(

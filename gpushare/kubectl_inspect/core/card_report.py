@@ -11,7 +11,7 @@ import msgspec
 from gpushare import wire
 from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node, NodeStatus, ObjectMeta, Pod, PodOutline
-from gpushare.model.allocation import Shares, read_allocation
+from gpushare.model.allocation import written_booking
 from gpushare.model.cards import CARDS_VERSION, MODE_IDS, CardFacts, NodeCards, encode_cards
 from gpushare.model.limits import LOOSE, NONE, TIGHT, PodLimit, limits_by_card
 from gpushare.model.node import (
@@ -24,7 +24,7 @@ from gpushare.model.node import (
     published_cards,
     read_devices,
 )
-from gpushare.model.pod import is_finished, names_card_resources, pod_request, was_started
+from gpushare.model.pod import is_finished, names_card_resources, was_started
 from gpushare.model.quantity import MemoryUnit
 
 # Upstream quirk: a card of more than this many units is taken to be counted in MiB.
@@ -91,24 +91,11 @@ class BoundPod:
 
 
 def bound_pod(pod: Pod) -> BoundPod | None:
-    """The part of a pod that a report is made of; None for one that is not bound, has ended, or asks for nothing.
-
-    Its booking is of no units if its request cannot be read.
-    """
+    """The part of a pod that a report is made of; None for one that is not bound, has ended, or asks for nothing."""
     if not pod.spec.node_name or is_finished(pod) or not names_card_resources(pod):
         return None
-    meta = pod.metadata
-    allocation, problem = read_allocation(pod, meta.annotations)
-    try:
-        request = pod_request(pod)
-    except InvalidQuantityError:
-        request = 0
-    shares: Shares = ()
-    card_size = assumed_at = 0
-    if allocation is not None:
-        shares, card_size = allocation.shares, allocation.card_size
-        assumed_at = 0 if was_started(pod) else allocation.assume_time
-    booking = Booking(meta.uid, meta.namespace, meta.name, request, shares, card_size=card_size)
+    booking, allocation, problem = written_booking(pod)
+    assumed_at = 0 if allocation is None or was_started(pod) else allocation.assume_time
     return BoundPod(pod.spec.node_name, booking, problem, assumed_at, limits_by_card(pod))
 
 

@@ -18,9 +18,8 @@ from typing import Any, Final
 
 from gpushare import wire
 from gpushare.cli.answer_forms import counted
-from gpushare.errors import InvalidQuantityError
 from gpushare.manifests import Node, Pod
-from gpushare.model.allocation import Allocation, read_allocation
+from gpushare.model.allocation import written_booking
 from gpushare.model.node import (
     Booking,
     NodeInfo,
@@ -31,7 +30,7 @@ from gpushare.model.node import (
     unit_mib,
     unit_of_size,
 )
-from gpushare.model.pod import container_request, is_finished, pod_request, was_started
+from gpushare.model.pod import container_request, is_finished, was_started
 from gpushare.model.quantity import MIB_PER_GIB, MemoryUnit
 from gpushare.setup.core.faults import Fault
 from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE, PLUGIN
@@ -60,22 +59,21 @@ class Plugin(StrEnum):
 class Holder:
     """A bound pod that asks for card memory and has not ended.
 
-    ``allocation`` is None if its annotations name no card; ``problem`` is why they cannot be read. ``is_ours``: gpushare's extender
-    bound it. ``app_units`` is the sum over its containers without init containers, which is all that the original counts.
+    ``problem`` is why its annotations cannot be read. ``is_ours``: gpushare's extender bound it. ``is_moving``: its card is being
+    changed. ``app_units`` is the sum over its containers without init containers, which is all that the original counts.
     """
 
-    name: str
-    units: int
+    booking: Booking
     app_units: int
-    allocation: Allocation | None
     problem: str | None
     is_ours: bool
+    is_moving: bool
     is_started: bool
 
     @property
-    def shares(self) -> tuple[tuple[int, int], ...]:
-        """The units of each card, by its index."""
-        return self.allocation.shares if self.allocation is not None else ()
+    def name(self) -> str:
+        """With its namespace."""
+        return f"{self.booking.namespace}/{self.booking.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,38 +99,31 @@ class FleetNode:
 
 def fleet_of(nodes: Iterable[Node], pods: Iterable[Pod]) -> tuple[FleetNode, ...]:
     """The nodes that offer card memory, are labelled to, or have pods that hold some; by name."""
-    by_node: dict[str, list[tuple[Holder, Booking]]] = {}
+    by_node: dict[str, list[Holder]] = {}
     for pod in pods:
-        if pod.spec.node_name and not is_finished(pod) and (held := _held(pod)):
-            by_node.setdefault(pod.spec.node_name, []).append(held)
+        if pod.spec.node_name and not is_finished(pod) and (holder := _holder(pod)):
+            by_node.setdefault(pod.spec.node_name, []).append(holder)
     found = (_node(node, by_node.get(node.metadata.name, ())) for node in nodes)
     return tuple(sorted((one for one in found if one is not None), key=lambda one: one.name))
 
 
-def _held(pod: Pod) -> tuple[Holder, Booking] | None:
-    meta = pod.metadata
-    allocation, problem = read_allocation(pod, meta.annotations)
-    try:
-        units, apps = pod_request(pod), sum(map(container_request, pod.spec.containers or ()))
-    except InvalidQuantityError:
-        units = apps = 0
-    if not units and not problem:
+def _holder(pod: Pod) -> Holder | None:
+    booking, allocation, problem = written_booking(pod)
+    if not booking.units and not problem:
         return None
-    is_ours = wire.ANNOTATION_EXTENDER in (meta.annotations or {})
-    holder = Holder(
-        f"{meta.namespace}/{meta.name}", units, apps, allocation, problem, is_ours, is_started=was_started(pod)
-    )
-    size = allocation.card_size if allocation is not None else 0
-    return holder, Booking(meta.uid, meta.namespace, meta.name, units, holder.shares, card_size=size)
+    apps = sum(map(container_request, pod.spec.containers or ())) if booking.units else 0
+    is_ours = wire.ANNOTATION_EXTENDER in (pod.metadata.annotations or {})
+    is_moving = allocation is not None and allocation.repair is not None
+    return Holder(booking, apps, problem, is_ours, is_moving, is_started=was_started(pod))
 
 
-def _node(node: Node, held: Sequence[tuple[Holder, Booking]]) -> FleetNode | None:
+def _node(node: Node, holders: Sequence[Holder]) -> FleetNode | None:
     total, count = capacity(node, wire.RESOURCE_MEMORY), capacity(node, wire.RESOURCE_COUNT)
     is_labelled = (node.metadata.labels or {}).get(_LABEL) == "true"
-    if not (total or held or is_labelled):
+    if not (total or holders or is_labelled):
         return None
     devices, shown = read_devices(node)
-    info = lay_out(node.metadata.name, devices, (booking for _, booking in held), shown)
+    info = lay_out(node.metadata.name, devices, (one.booking for one in holders), shown)
     average = total // count if devices else 0
     published = published_cards(node)
     plugin, unit = Plugin.NONE, 0
@@ -141,8 +132,8 @@ def _node(node: Node, held: Sequence[tuple[Holder, Booking]]) -> FleetNode | Non
     elif devices:
         plugin, unit = Plugin.ORIGINAL, unit_of_size(average)
     is_described = wire.ANNOTATION_CARDS in (node.metadata.annotations or {})
-    holders = tuple(sorted((holder for holder, _ in held), key=lambda one: one.name))
-    return FleetNode(node.metadata.name, plugin, unit, average, info, holders, is_described)
+    by_name = tuple(sorted(holders, key=lambda one: one.name))
+    return FleetNode(node.metadata.name, plugin, unit, average, info, by_name, is_described)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +190,8 @@ def picture(fleet: Sequence[FleetNode], extender: bool | None) -> Iterator[str]:
         yield f"node {node.name}: {node.plugin}{_cards(node)}, {counted(len(node.holders), 'pod')}"
         for pod in node.holders:
             binder = "gpushare's extender" if pod.is_ours else "the original's extender"
-            where = " and ".join(f"card {index}: {units}" for index, units in pod.shares) or f"no card: {pod.units}"
+            on_cards = " and ".join(f"card {index}: {units}" for index, units in pod.booking.shares)
+            where = on_cards or f"no card: {pod.booking.units}"
             yield f"  {pod.name}, {where}, by {binder}, {'started' if pod.is_started else 'not started yet'}"
 
 
@@ -236,10 +228,10 @@ def _unserved(node: FleetNode, course: Course) -> Iterator[Fault]:
 def _pods(node: FleetNode) -> Iterator[Fault]:
     indices = [device.index for device in node.info.devices]
     for pod in node.holders:
-        if not pod.shares:
-            why = f": {pod.problem}" if pod.problem else ""
-            yield Fault(f"pod {pod.name} holds {pod.units} units of node {node.name} and names no card{why}", _REPLACE)
-        for index, _ in pod.shares:
+        if not pod.booking.shares:
+            what = f"pod {pod.name} holds {pod.booking.units} units of node {node.name} and names no card"
+            yield Fault(f"{what}: {pod.problem}" if pod.problem else what, _REPLACE)
+        for index, _ in pod.booking.shares:
             if indices and index not in indices:
                 have = ", ".join(map(str, indices))
                 yield Fault(f"pod {pod.name} names card {index}, and node {node.name} has the cards {have}", _REPLACE)
@@ -262,7 +254,7 @@ def _units(node: FleetNode, course: Course) -> Iterator[Fault]:
             f"drain the node first{or_keep}",
         )
     for pod in node.holders:
-        size = pod.allocation.card_size if pod.allocation is not None else 0
+        size = pod.booking.card_size
         if size and size not in node.sizes and node.unit in (1, MIB_PER_GIB) and unit_of_size(size) != node.unit:
             then = MemoryUnit(unit_of_size(size))
             yield Fault(
@@ -293,22 +285,22 @@ def _not_for_the_original(node: FleetNode) -> Iterator[Fault]:
             what = f"{where}: {device.used} units are booked, and the original's plugin offers {first} of each card"
             yield Fault(f"{what} ({_on(node.holders, device.index)})", _ROOM)
     for pod in node.holders:
-        if len(pod.shares) > 1:
-            cards = " and ".join(str(index) for index, _ in pod.shares)
+        if len(pod.booking.shares) > 1:
+            cards = " and ".join(str(index) for index, _ in pod.booking.shares)
             yield Fault(f"pod {pod.name} is on the cards {cards}, and the original's extender books one", _REPLACE)
-        if pod.app_units < pod.units:
+        if pod.app_units < pod.booking.units:
             yield Fault(
-                f"pod {pod.name} holds {pod.units} units with its init containers, and the original counts {pod.app_units}",
+                f"pod {pod.name} holds {pod.booking.units} units with its init containers, and the original counts {pod.app_units}",
                 "delete the pod, and let its owner make none until the init containers ask for no more than the others",
             )
-        if pod.allocation is not None and pod.allocation.repair is not None:
+        if pod.is_moving:
             yield Fault(
                 f"the card of pod {pod.name} is being changed", "run gpushare-setup migrate --back again in a moment"
             )
 
 
 def _on(pods: Iterable[Holder], index: int) -> str:
-    return ", ".join(f"{pod.name} {units}" for pod in pods for card, units in pod.shares if card == index)
+    return ", ".join(f"{pod.name} {units}" for pod in pods for card, units in pod.booking.shares if card == index)
 
 
 def steps(fleet: Sequence[FleetNode], extender: bool | None, plugin: bool | None, course: Course) -> Iterator[str]:
