@@ -1,4 +1,4 @@
-"""Promises of gpushare.extender.bind, against an API server that fails on purpose."""
+"""Promises of gpushare.extender.bind and node_guard, against an API server that fails on purpose."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import pytest
 from gpushare import wire
 from gpushare.errors import DoesNotFitError
 from gpushare.extender.bind import UNKNOWN_OUTCOME_SECONDS, BindError
+from gpushare.extender.core.reservations import EMPTY, Fate, State, encode
 from gpushare.extender.core.workload import Workload
-from gpushare.extender.node_guard import NodeGuards
+from gpushare.extender.node_guard import GuardError, NodeGuards
 from gpushare.manifests import ObjectMeta
 from gpushare.model.forecast import Forecast, PodClass
+from gpushare.model.node import Booking
 from tests.gpushare.extender.rig import INDEX, Extender, Object, extender, node, pod
+from tests.gpushare.kube.scripted_api import Answer, Call, ScriptedApi, client_of, listen
 from tests.passing_time import pass_time_until
 from tests.servers import status, until
 
@@ -26,6 +29,11 @@ DELETING = pod("a") | {"metadata": pod("a")["metadata"] | {"deletionTimestamp": 
 def hang(method: str, path: str) -> str | None:
     """No answer to a bind."""
     return "hang" if method == "POST" else None
+
+
+async def come_to(_version: int, _seconds: float) -> bool:
+    """Our copy of the pods is fresh."""
+    return True
 
 
 def bench(*pods: Object, **more: Any) -> contextlib.AbstractAsyncContextManager[Extender]:
@@ -192,9 +200,6 @@ async def test_the_size_is_that_of_the_card_when_it_was_chosen() -> None:
             b.knows(node("n", 0, 0))
             return 201, {"metadata": {"resourceVersion": "1"}}
 
-        async def come_to(version: int, seconds: float) -> bool:
-            return True
-
         b.api.fault = fault
         b.binder.guards = NodeGuards(b.client, "me", b.book.fate_of, come_to)
         await b.bind("a")
@@ -247,3 +252,43 @@ async def test_a_second_try_on_a_card_that_is_gone_is_an_error() -> None:
         b.knows(node("n", 14))
         with pytest.raises(DoesNotFitError, match="card 1 of node n is gone"):
             await b.bind("a")
+
+
+async def test_a_guard_error_names_no_other_pod() -> None:
+    """A reserved pod of another namespace cannot be read; the error becomes an event of the pod that should be bound."""
+    reserved = EMPTY.with_pod(Booking("u", "secret", "plan", 1, ((0, 1),)), "other")
+
+    def respond(call: Call) -> Answer:
+        if "/leases/" in call.path:
+            return Answer({"metadata": {"annotations": {"aliyun.com/gpushare-reservations": encode(reserved)}}})
+        return Answer({"kind": "Status", "message": 'pods "plan" in namespace "secret": try later', "code": 503}, 503)
+
+    def never() -> None:
+        raise AssertionError("nothing was booked")
+
+    api = ScriptedApi(respond)
+    async with listen(api) as url, client_of(url) as client:
+        guards = NodeGuards(client, "me", lambda _: Fate(State.UNKNOWN), come_to)
+        with pytest.raises(GuardError) as refused:
+            await guards.reserve("n", lambda _: Booking("v", "ns", "mine", 1, ((0, 1),)), never)
+
+    assert "secret" not in str(refused.value)
+    assert "plan" not in str(refused.value)
+    assert any(call.path.endswith("/namespaces/secret/pods/plan") for call in api.calls)
+
+
+async def test_a_missing_namespace_of_guards_is_named() -> None:
+    """The extender was started with --guarded and the component with the namespace is not installed."""
+
+    def respond(call: Call) -> Answer:
+        return Answer({"kind": "Status", "message": 'namespaces "guards" not found', "code": 404}, 404)
+
+    unbooked = []
+    api = ScriptedApi(respond)
+    async with listen(api) as url, client_of(url) as client:
+        guards = NodeGuards(client, "me", lambda _: Fate(State.UNKNOWN), come_to)
+        with pytest.raises(GuardError, match="the namespace gpushare-guards .* install components/several-extenders"):
+            await guards.reserve("n", lambda _: Booking("v", "ns", "mine", 1, ((0, 1),)), lambda: unbooked.append(1))
+
+    assert unbooked == [1]
+    assert [call.method for call in api.calls] == ["GET", "POST"]
