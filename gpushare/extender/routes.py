@@ -62,7 +62,7 @@ class Routes:
         # At most one inspection is being described; the next waits for it, and answers all callers that came since.
         self._describing = asyncio.Lock()
         self._inspection: asyncio.Future[bytes] | None = None
-        # Open to all callers: a kubelet has no certificate.
+        # Open to all callers.
         self._probes = health(is_ready)
         self._posts: dict[str, Callable[[bytes], bytes | Awaitable[bytes]]] = {
             wire.PATH_FILTER: verbs.metrics.timed(FILTER)(verbs.filter),
@@ -83,18 +83,17 @@ class Routes:
     def __call__(self, request: HttpRequest) -> Answer | Awaitable[Answer]:
         """Answer one request; an unexpected failure is logged and answered, and the program lives on."""
         try:
-            if not request.is_known and request.path not in self._probes:
-                return _UNKNOWN_CALLER
-            return self._refusal(request) or self._answer(request)
+            # A kubelet has no certificate, and calls a probe by the name that the pod's manifest has.
+            is_probe = request.path in self._probes
+            return (None if is_probe else self._refusal(request)) or self._answer(request)
         except messages.MalformedMessageError as error:
             return Answer(400, TEXT, f"{error}\n".encode())
         except Exception:
             return _failed(request)
 
     def _refusal(self, request: HttpRequest) -> Answer | None:
-        """A kubelet calls a probe by the name that the pod's manifest has."""
-        if request.path in self._probes:
-            return None
+        if not request.is_known:
+            return _UNKNOWN_CALLER
         return web_pages.refusal(request, wire.EXTENDER_SERVICE, self._allowed_hosts, is_tls=self._is_tls)
 
     def _answer(self, request: HttpRequest) -> Answer | Awaitable[Answer]:

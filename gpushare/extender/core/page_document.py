@@ -353,8 +353,8 @@ class PageDocument:
         if facts.is_ready and self.trends.is_due(now):
             sums = self.sums
             self.trends.add(
-                now, booked=sums.booked, free=sums.free, total=sums.total, largest=sums.largest,
-                waiting=self.waiting_count, counts=decisions.counts,
+                now, booked=sums.booked, free=sums.free, largest=sums.largest, waiting=self.waiting_count,
+                bound=decisions.bound,
             )  # fmt: skip
         self.points = self.trends.points()
         self._compare()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
-from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 # Decisions that are kept: a screen or two, and some kB.
@@ -41,15 +40,15 @@ class Decision(NamedTuple):
 
 
 class Decisions:
-    """The newest ones, and how many there were of each outcome since the start."""
+    """The newest ones, and how many pods were bound since the start."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, ...], Decision] = OrderedDict()
-        self.counts = dict.fromkeys((BOUND, REFUSED, NOT_BOUND, PREEMPTED), 0)
+        self.bound = 0
 
     def note(self, at: float, outcome: str, namespace: str, name: str, detail: str) -> None:
         """A pod has this outcome, one of the constants of this module. The same once more is kept as one."""
-        self.counts[outcome] += 1
+        self.bound += outcome == BOUND
         key = (outcome, namespace, name, detail[:MOST_CHARACTERS])
         before = self._kept.pop(key, None)
         times, first = (1, int(at)) if before is None else (before.times + 1, before.first)
@@ -63,16 +62,14 @@ class Decisions:
 
 
 class Point(NamedTuple):
-    """The numbers at one moment, in MiB and pods; ``bound`` and ``refused`` are of the minute before."""
+    """The numbers at one moment, in MiB and pods; ``bound`` are those of the minute before."""
 
     at: int
     booked: int
     free: int
-    total: int
     largest: int
     waiting: int
     bound: int
-    refused: int
 
 
 class Trends:
@@ -80,20 +77,17 @@ class Trends:
 
     def __init__(self) -> None:
         self._points: deque[Point] = deque(maxlen=MOST_POINTS)
-        self._counted: Mapping[str, int] = {}
+        self._bound = 0
         self._due = -math.inf
 
     def is_due(self, now: float) -> bool:
         """Is a minute over since the last point?"""
         return now >= self._due
 
-    def add(
-        self, now: float, *, booked: int, free: int, total: int, largest: int, waiting: int, counts: Mapping[str, int]
-    ) -> None:
-        """One more point; ``counts`` are of decisions since the start of the process."""
-        bound, refused = (counts[one] - self._counted.get(one, 0) for one in (BOUND, REFUSED))
-        self._points.append(Point(int(now), booked, free, total, largest, waiting, bound, refused))
-        self._counted = dict(counts)
+    def add(self, now: float, *, booked: int, free: int, largest: int, waiting: int, bound: int) -> None:
+        """One more point; ``bound`` are the pods that were bound since the start of the process."""
+        self._points.append(Point(int(now), booked, free, largest, waiting, bound - self._bound))
+        self._bound = bound
         self._due = now + SECONDS_A_POINT
 
     def points(self) -> tuple[Point, ...]:

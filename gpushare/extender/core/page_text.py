@@ -126,7 +126,7 @@ def fragments(document: PageDocument, view: View) -> dict[str, str]:
         "nodes": "".join(_node(one, document.rows.models) for one in shown) or _empty(4, "No node is like that."),
         "pages": _pages(view, page, pages),
         "pods": "".join(_pod(one, document.now) for one in document.waiting) or _empty(2, "No pod waits for a card."),
-        "pods-more": _more(document.waiting_count - len(document.waiting), "more wait"),
+        "pods-more": f"{more} more wait" if (more := document.waiting_count - len(document.waiting)) else "",
         "decisions": "".join(
             f"<tr><td>{_age(at, document.now)}{_first(times, first, document.now)}</td>"
             f'<td class="{outcome.replace(" ", "-")}">{outcome}</td>'
@@ -300,7 +300,3 @@ def _point(point: Point, now: float) -> str:
 
 def _empty(columns: int, text: str) -> str:
     return f'<tr class="empty"><td colspan="{columns}">{text}</td></tr>'
-
-
-def _more(count: int, text: str) -> str:
-    return f"{count} {text}" if count > 0 else ""

@@ -16,6 +16,8 @@ from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.yaml_edit import load, mapping
 
 KINDS: Final = ("rke2", "k3s")
+# The file that a server reads if nothing names another.
+CONFIG: Final = "/etc/rancher/{}/config.yaml"
 ARGUMENTS: Final = "kube-scheduler-arg"
 MOUNTS: Final = "kube-scheduler-extra-mount"
 _DISABLED: Final = "disable-scheduler"
@@ -61,11 +63,6 @@ class Server:
         return on_node(path, {one[1]: one[0] for one in mounts if len(one) > 1}) or path
 
 
-def config_file(kind: str) -> str:
-    """The file that a server reads if it is told nothing."""
-    return f"/etc/rancher/{kind}/config.yaml"
-
-
 def start(files: Mapping[str, str], kind: str) -> tuple[Service, tuple[str, ...]] | None:
     """The service that starts the server, and its arguments; None if no unit or script does. Raises SetupRefusedError."""
     found = []
@@ -85,11 +82,11 @@ def config_of(files: Mapping[str, str], kind: str) -> str:
     """The path of the server's file. Raises SetupRefusedError."""
     started = start(files, kind)
     if started is None:
-        return config_file(kind)
+        return CONFIG.format(kind)
     service, words = started
     variable = service.environment.get(f"{kind.upper()}_CONFIG_FILE")
     named = values_of(words, ("--config", "-c"))
-    found = variable or (named[0] if named else config_file(kind))
+    found = variable or (named[0] if named else CONFIG.format(kind))
     if "://" in found:
         raise SetupRefusedError(
             f"{service.path}: {kind} reads its configuration from {found}",

@@ -203,11 +203,6 @@ def is_written_here(document: Any) -> bool:
     )
 
 
-def file_faults(document: Any, minor: int, wanted: str) -> list[str]:
-    """The faults of a file of kube-scheduler, of which ``wanted`` is the right text."""
-    return _document_faults(document, minor, decode_yaml(wanted))
-
-
 def is_originals(document: Any) -> bool:
     """Does the file ask the extender as the original's does: at the port of its node, and neither to prioritize nor to preempt?"""
     ours = [one for one in extenders_of(document) if is_gpushares(one)]
@@ -229,7 +224,8 @@ def as_original(wanted: str) -> str:
     return yaml.safe_dump(document)
 
 
-def _document_faults(document: Any, minor: int, right: dict[str, Any]) -> list[str]:
+def file_faults(document: Any, minor: int, right_text: str) -> list[str]:
+    """The faults of a file of kube-scheduler, with the text that it has to have."""
     if not isinstance(document, dict):
         return ["no document of kube-scheduler"]
     kind, version = document.get("kind"), document.get("apiVersion")
@@ -242,6 +238,7 @@ def _document_faults(document: Any, minor: int, right: dict[str, Any]) -> list[s
     ours = [one for one in extenders_of(document) if is_gpushares(one)]
     if len(ours) != 1:
         return [f"gpushare's extender is there {len(ours)} times, and not once"]
+    right = decode_yaml(right_text)
     (wished,) = (one for one in extenders_of(right) if is_gpushares(one))
     found = [*_extender_faults(ours[0], wished, is_policy=kind == _POLICY)]
     if any("bindVerb" in one for one in extenders_of(document) if one is not ours[0]):

@@ -36,7 +36,6 @@ MANIFEST: Final = f"{MANIFESTS}/kube-scheduler.yaml"
 OPENSHIFT_MANIFEST: Final = f"{MANIFESTS}/kube-scheduler-pod.yaml"
 RKE_KUBECONFIG: Final = "/etc/kubernetes/ssl/kubecfg-kube-scheduler.yaml"
 RANCHER_KUBECONFIG: Final = "/var/lib/rancher/{}/server/cred/scheduler.kubeconfig"
-RANCHER_CONFIG: Final = "/etc/rancher/{}/config.yaml"
 RKE2_POD: Final = "/var/lib/rancher/rke2/agent/pod-manifests/kube-scheduler.yaml"
 K0S_KUBECONFIG: Final = "/var/lib/k0s/pki/scheduler.conf"
 K0S_CONFIG: Final = "/etc/k0s/k0s.yaml"
@@ -61,7 +60,7 @@ _OTHERS: Final = {
 CREDENTIALS: Final = (
     RKE_KUBECONFIG, K0S_KUBECONFIG, OPENSHIFT_MANIFEST, *map(RANCHER_KUBECONFIG.format, rancher.KINDS), *_OTHERS,
 )  # fmt: skip
-READ: Final = (MANIFEST, RKE2_POD, K0S_CONFIG, *map(RANCHER_CONFIG.format, rancher.KINDS), *_KUBELET_CONFIGS)
+READ: Final = (MANIFEST, RKE2_POD, K0S_CONFIG, *map(rancher.CONFIG.format, rancher.KINDS), *_KUBELET_CONFIGS)
 READ_BY_PATTERN: Final = tuple(
     pattern for name in (*rancher.KINDS, "k0scontroller", "kubelet", "kube-scheduler") for pattern in patterns(name)
 )

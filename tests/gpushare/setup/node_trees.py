@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpushare.setup.core.rancher import CONFIG as RANCHER_CONFIG
 from gpushare.setup.core.sites import (
     K0S_CONFIG,
     K0S_KUBECONFIG,
     MANIFEST,
-    RANCHER_CONFIG,
     RANCHER_KUBECONFIG,
     RKE2_POD,
     RKE_KUBECONFIG,

@@ -11,7 +11,8 @@ import pytest
 from gpushare.setup import main, setup_arguments
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.plan import installation
-from gpushare.setup.core.sites import K0S_CONFIG, MANIFEST, MANIFESTS, OPENSHIFT_MANIFEST, RANCHER_CONFIG, Wish
+from gpushare.setup.core.rancher import CONFIG as RANCHER_CONFIG
+from gpushare.setup.core.sites import K0S_CONFIG, MANIFEST, MANIFESTS, OPENSHIFT_MANIFEST, Wish
 from gpushare.setup.journal import Journal
 from gpushare.setup.node_files import NodeFiles
 from tests.gpushare.setup import node_trees

@@ -176,8 +176,8 @@ def test_the_trends_get_a_point_each_minute(page: Page) -> None:
     changes = page.at(160)
 
     assert changes["trends"] == [
-        [100, 0, 28672, 28672, 14336, 1, 0, 0],
-        [160, 3072, 25600, 28672, 14336, 1, 0, 0],
+        [100, 0, 28672, 14336, 1, 0],
+        [160, 3072, 25600, 14336, 1, 0],
     ]
 
 

@@ -154,7 +154,7 @@ def test_classes_and_links_are_those_of_the_script() -> None:
     ]
     document.waiting_count = 4
     document.decisions = [Decision(40, "bound", "ns", "p", "n"), Decision(40, NOT_BOUND, "ns", "c", "refused", 2, 20)]
-    document.points = [Point(40, 1024, 2048, 3072, 512, 5, 6, 7)] * 2
+    document.points = [Point(40, 1024, 2048, 512, 5, 6)] * 2
     written = yaml.safe_load(Path(__file__).with_name("page_fragments.yaml").read_text())
     assert fragments(document, View("", "all", "free")) == written
 

@@ -12,12 +12,12 @@ import yaml
 
 from gpushare.setup.core.faults import SetupRefusedError
 from gpushare.setup.core.plan import Change, installation, node_faults, removal
+from gpushare.setup.core.rancher import CONFIG as RANCHER_CONFIG
 from gpushare.setup.core.scheduler_files import Tls, scheduler_file
 from gpushare.setup.core.sites import (
     K0S_CONFIG,
     K0S_KUBECONFIG,
     MANIFEST,
-    RANCHER_CONFIG,
     SECOND_SCHEDULER,
     Wish,
     recognise,
