@@ -1,17 +1,19 @@
-"""Every reader of text from outside, fed with the most that the API server lets through, and its work counted.
+"""Every reader of texts and objects from outside, fed with the most that the API server lets through, and its work counted.
 
 The work is counted by ``tests.counted``: steps of the interpreter, and the peak of allocated bytes. So the test passes or fails
-alike on every machine. Two promises are tested:
+alike on every machine. Three promises are tested:
 
 * A text is read with work up to a fixed budget, however long it is, and a reason about it is short.
 * An object (a pod of thousands of containers) is read with work that grows no faster than the object: it has been decoded before.
+* Work that compares other objects, or that each event of another object repeats, has a fixed budget.
 
-Each row names the bound that guards its reader, and fails if no input exceeds that bound. With the bound taken out, the same
-inputs exceed the budget.
+Each row of ``ROWS`` names the bound that guards its reader, and fails if no input exceeds that bound. With the bound taken out, the
+same inputs exceed the budget.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,10 +30,19 @@ from gpushare.errors import GpushareError
 from gpushare.extender.core.accepted_state import booking_of
 from gpushare.extender.core.audit_round import cards_in_conflict
 from gpushare.kubectl_inspect.core import card_report, report_text
-from gpushare.manifests import Node, ObjectMeta, Pod
+from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
+from gpushare.model.eviction import (
+    Evictable,
+    by_namespace,
+    evictable_of,
+    is_entangled,
+    kept_budget,
+    other_requests,
+    protected,
+)
 from gpushare.model.limits import limits_by_card
-from gpushare.model.node import parse_unhealthy, read_devices
-from gpushare.model.pod import request_of
+from gpushare.model.node import Booking, Device, lay_out, parse_unhealthy, read_devices
+from gpushare.model.pod import cpu_request, gpu_containers, is_finished, kept_of, request_of
 from gpushare.model.quantity import parse_milli, parse_units
 from tests.counted import Work, bytes_of, returned_of, steps_of
 
@@ -259,3 +270,85 @@ def _texts(row: Row) -> Iterator[str]:
 
 def _filled(limit: int, start: str, part: str, end: str) -> str:
     return start + part * ((limit - len((start + end).encode())) // len(part.encode())) + end
+
+
+def container(at: int, **changes: object) -> dict[str, object]:
+    """A container that asks for a unit of card memory."""
+    return {"name": f"c{at}", "resources": {"limits": {wire.RESOURCE_MEMORY: "1", wire.RESOURCE_SLOT: "1"}}} | changes
+
+
+def pod_document(spec: dict[str, object], **more: object) -> dict[str, object]:
+    """A bound pod."""
+    return {"metadata": {"name": "p", "namespace": "ns", "uid": "u"} | more, "spec": {"nodeName": "n"} | spec}
+
+
+# Pods with this many of something.
+MANY: dict[str, Callable[[int], dict[str, object]]] = {
+    "containers": lambda count: pod_document({"containers": [container(at) for at in range(count)]}),
+    "init containers": lambda count: pod_document(
+        {"initContainers": [container(at, restartPolicy="Always") for at in range(count)]}
+    ),
+    "resources": lambda count: pod_document(
+        {"containers": [container(at, resources={"requests": {f"x.io/{at}": "1", "cpu": "1"}}) for at in range(count)]}
+    ),
+    "resources of one container": lambda count: pod_document(
+        {"containers": [container(0, resources={"requests": {f"x.io/{at}": "1" for at in range(count)}})]}
+    ),
+    "labels": lambda count: pod_document(
+        {"containers": [container(0)]}, labels={f"label-{at}": "v" for at in range(count)}
+    ),
+}
+
+
+def reads_object(item: Pod) -> Sequence[object]:
+    """The work on a pod, by the extender and by the plugin."""
+    kept = kept_of(item)
+    readers = (
+        request_of,
+        booking_of,
+        is_finished,
+        cpu_request,
+        other_requests,
+        is_entangled,
+        evictable_of,
+        gpu_containers,
+    )
+    return [*(reader(item) for reader in readers), *(reader(kept) for reader in readers)]
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_pod_is_read_with_work_that_grows_no_faster_than_it(name: str) -> None:
+    """Twice as many containers are twice the work. Counting is slow, so this is a pod of a quarter of the largest, and its half."""
+    largest = OBJECT // (4 * (len(json.dumps(MANY[name](1000))) // 1000))
+    half, whole = (msgspec.convert(MANY[name](count), Pod) for count in (largest // 2, largest))
+
+    assert steps_of(partial(reads_object, whole)) < 2.2 * steps_of(partial(reads_object, half)) + 1_000
+
+
+BUDGETS: dict[str, Callable[[int], list[dict[str, object]]]] = {
+    "values": lambda count: [{"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["v"] * count}]}],
+    "expressions": lambda count: [{"matchExpressions": [{"key": "a", "operator": "Exists"}] * count}],
+    "labels": lambda count: [{"matchLabels": {"a": "1"} | {f"l{at}": "1" for at in range(count)}}],
+    "budgets": lambda count: [{"matchLabels": {"a": "1"}}] * (count // 10),
+}
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_a_preemption_compares_within_a_fixed_budget(name: str) -> None:
+    """However many budgets a namespace has, and whatever they select by."""
+    budgets = by_namespace(
+        kept_budget(
+            msgspec.convert({"metadata": {"namespace": "ns"}, "spec": {"selector": selector}}, DisruptionBudget)
+        )
+        for selector in BUDGETS[name](50_000)
+    )
+    pods = [("ns", str(at), Evictable(0, (("a", "1"),), (), False, False)) for at in range(10)]
+
+    assert steps_of(lambda: list(protected(pods, budgets))) < 10 * 256 * 30
+
+
+def test_a_node_is_laid_out_with_so_many_pods() -> None:
+    """An author can name a node in any number of pods."""
+    bookings = [Booking(str(at), "ns", str(at), 1, ((0, 1),)) for at in range(20_000)]
+
+    assert steps_of(lambda: lay_out("n", (Device(0, 14),), bookings)) < 1024 * 30

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Collection
@@ -180,3 +181,38 @@ async def served(one: Extender) -> AsyncIterator[Extender]:
     """The same, with its paths at ``url`` and a client ``http`` for them."""
     async with edge(one.routes) as one.url, plain_http(one.url) as one.http:
         yield one
+
+
+PAGE = "/gpushare-scheduler/ui"
+
+
+def cards_node(
+    name: str, *units: int, unhealthy: tuple[int, ...] = (), model: str = "Tesla T4", reason: str = ""
+) -> Object:
+    """A node of our plugin, with cards of these units."""
+    cards = (
+        CardFacts(
+            at, f"GPU-{name}-{at}", model, size * 1024, size, 0, at not in unhealthy, reason if at in unhealthy else ""
+        )
+        for at, size in enumerate(units)
+    )
+    return publishing(name, *cards)
+
+
+def refuse(one: Extender, name: str, units: int, *nodes: str) -> None:
+    """A pod that waits, for which a scheduler asked these nodes."""
+    one.knows(pod(name, units))
+    one.verbs.filter(json.dumps({"Pod": pod(name, units), "NodeNames": nodes}).encode())
+
+
+@contextlib.asynccontextmanager
+async def with_page(*pods: Object) -> AsyncIterator[Extender]:
+    """An extender with a live page about n1, which has two healthy cards of 14 units, and n2, which has an unhealthy card."""
+    nodes = cards_node("n1", 14, 14), cards_node("n2", 10, unhealthy=(0,), model="Tesla P4")
+    async with extender(*nodes, *pods) as one, served(one):
+        live = asyncio.create_task(one.page.run())
+        try:
+            yield one
+        finally:
+            live.cancel()
+            await asyncio.wait([live])

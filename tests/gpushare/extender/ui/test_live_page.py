@@ -20,8 +20,7 @@ from gpushare.bounds import VIEWERS
 from gpushare.extender.core.page_document import PageDocument
 from gpushare.extender.ui import live_page as module
 from gpushare.serving.http_connection import Answer, HttpRequest
-from tests.gpushare.extender.rig import Extender, Object, pod
-from tests.gpushare.extender.ui.page_rig import PAGE, cards_node, extender, refuse
+from tests.gpushare.extender.rig import PAGE, Extender, Object, cards_node, pod, refuse, with_page
 from tests.servers import until
 
 
@@ -65,7 +64,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_the_page_is_one_file_that_allows_itself_alone() -> None:
     """Its policy names the digests of its own script and style, and it asks no other server for anything."""
-    async with extender() as one:
+    async with with_page() as one:
         answer = await one.http.get(PAGE)
     policy = answer.headers["content-security-policy"]
 
@@ -92,7 +91,7 @@ async def test_all_viewers_share_one_document(monkeypatch: pytest.MonkeyPatch) -
         made.append(time.monotonic())
         return refresh(self, *arguments)  # type: ignore[arg-type]  # as they came
 
-    async with extender() as one:
+    async with with_page() as one:
         await state(one)
         monkeypatch.setattr(module, "REFRESH_SECONDS", 600)
         monkeypatch.setattr(PageDocument, "refresh", counted)
@@ -106,7 +105,7 @@ async def test_all_viewers_share_one_document(monkeypatch: pytest.MonkeyPatch) -
 async def test_a_quiet_cluster_sends_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     """They have the same version, and when the API server answered last."""
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.05)
-    async with extender() as one:
+    async with with_page() as one:
         await state(one)
         async with viewer(one) as open_page:
             first, beat = await open_page.message(), await open_page.message()
@@ -118,7 +117,7 @@ async def test_a_quiet_cluster_sends_heartbeats(monkeypatch: pytest.MonkeyPatch)
 
 async def test_one_viewer_too_many_is_refused() -> None:
     """With a status after which a page asks for the state now and then, and a place is free again once one is closed."""
-    async with extender() as one:
+    async with with_page() as one:
         streams = [one.http.stream("GET", f"{PAGE}/events") for _ in range(VIEWERS.most)]
         opened = [await stream.__aenter__() for stream in streams]
         refused = await one.http.get(f"{PAGE}/events")
@@ -137,7 +136,7 @@ async def test_a_page_that_cannot_be_made_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged, answered with 500, and made as a whole afterwards: no viewer takes half a change for all of it."""
-    async with extender() as one:
+    async with with_page() as one:
         known = await state(one)
         async with viewer(one) as open_page:
             await open_page.message()
@@ -155,7 +154,7 @@ async def test_a_page_that_cannot_be_made_ends_nothing(
 
 async def test_the_scheduler_is_answered_while_the_page_is_made() -> None:
     """The document of many nodes is made in slices, and other requests have their turn between any two."""
-    async with extender() as one:
+    async with with_page() as one:
         for number in range(500):
             one.knows(cards_node(f"m{number:03}", 14, 14))
         making = asyncio.ensure_future(one.page.refresh())
@@ -170,7 +169,7 @@ async def test_the_scheduler_is_answered_while_the_page_is_made() -> None:
 async def test_decisions_of_each_verb_are_shown() -> None:
     """A refusal with its reason, a bind with its node and card, and a bind that failed."""
     order = {"PodName": "p", "PodNamespace": "d", "PodUID": "uid-p", "Node": "n1"}
-    async with extender(pod("p", 3)) as one:
+    async with with_page(pod("p", 3)) as one:
         refuse(one, "waits", 30, "n1")
         bound = await one.http.post("/gpushare-scheduler/bind", json=order)
         await one.http.post("/gpushare-scheduler/bind", json=order | {"PodName": "q"})
@@ -180,7 +179,7 @@ async def test_decisions_of_each_verb_are_shown() -> None:
 
     assert bound.json() == {"Error": ""}
     assert [tuple(one[1:5]) for one in reversed(shown["decisions"])] == [
-        ("refused", "default", "waits", "no GPU of the node is large enough"),
+        ("refused", "d", "waits", "no GPU of the node is large enough"),
         ("bound", "d", "p", "n1, card 0"),
         ("not bound", "d", "q", "pod d/q is not there any more"),
         ("preemption", "d", "p", "possible on 1 of 1 nodes"),
@@ -189,7 +188,7 @@ async def test_decisions_of_each_verb_are_shown() -> None:
 
 async def test_pages_opened_together_are_written_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between any two of them the loop does other work, such as a scheduler's question."""
-    async with extender() as one:
+    async with with_page() as one:
         await one.page.refresh()
         monkeypatch.setattr(module, "REFRESH_SECONDS", 600)
         write = cast("Callable[[HttpRequest], Coroutine[None, None, Answer]]", one.page.answers[wire.PATH_PAGE])

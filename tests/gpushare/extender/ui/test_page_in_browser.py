@@ -18,8 +18,7 @@ import pytest
 from clusters.api.waiting import eventually
 from e2e.browser import CHROMIUM, NO_CHROMIUM, Browser, browser
 from gpushare.extender.core.page_history import REFUSED
-from tests.gpushare.extender.rig import Extender
-from tests.gpushare.extender.ui.page_rig import PAGE, cards_node, extender, refuse, run_pod
+from tests.gpushare.extender.rig import PAGE, Extender, cards_node, pod, refuse, with_page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 AXE = importlib.util.find_spec("axe_playwright_python")
@@ -74,9 +73,9 @@ async def text(shown: Browser, selector: str) -> str:
 @pytest.mark.parametrize("words", [(), (WITHOUT_SCRIPT,)], ids=["script", "no script"])
 async def test_the_cards_are_those_of_inspect(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Each card of each node, booked of whole units, with script and without."""
-    async with extender() as one:
-        run_pod(one, "p", 6, "n1", 1)
-        run_pod(one, "over", 20, "n1", 0)
+    async with with_page() as one:
+        one.knows(pod("p", 6, "n1", 1))
+        one.knows(pod("over", 20, "n1", 0))
         nodes = (await one.http.get("/gpushare-scheduler/inspect")).json()["nodes"]
         async with opened(one, tmp_path, "", *words) as shown:
             cards = await shown.evaluate(CARDS)
@@ -91,16 +90,16 @@ async def test_the_cards_are_those_of_inspect(tmp_path: Path, words: tuple[str, 
 
 async def test_a_new_pod_appears_without_a_reload(tmp_path: Path) -> None:
     """On its card, in the numbers, and among those that wait."""
-    async with extender() as one, opened(one, tmp_path) as shown:
+    async with with_page() as one, opened(one, tmp_path) as shown:
         await shown.evaluate("window.before = true")
         assert await text(shown, "#waiting") == "0"
         await shown.evaluate("window.kept = document.querySelectorAll('#rows tr')[1]")
-        run_pod(one, "p", 6, "n1", 1)
+        one.knows(pod("p", 6, "n1", 1))
         await becomes(shown, f"({CARDS}).n1", ["0: 0/14", "1: 6/14"])
         assert await shown.evaluate("window.kept === document.querySelectorAll('#rows tr')[1]"), "it has not changed"
         refuse(one, "waits", 30, "n1", "n2")
         await becomes(shown, "document.getElementById('waiting').textContent", "1")
-        assert "default/waits" in await text(shown, "#pods")
+        assert "d/waits" in await text(shown, "#pods")
         assert "1 node: no GPU of the node is large enough" in await text(shown, "#pods")
         assert "refused" in await text(shown, "#decisions")
         assert await text(shown, "#booked") == "6 GiB"
@@ -120,8 +119,8 @@ async def test_unhealthy_and_over_booked_cards_are_marked(tmp_path: Path) -> Non
           const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
           for (let at = 0; at < data.length; at += 4) if (data[at] === r && data[at + 1] === g && data[at + 2] === b) return true;
           return false; }; })(getComputedStyle(document.documentElement).getPropertyValue('--' + name)))"""
-    async with extender() as one, opened(one, tmp_path) as shown:
-        run_pod(one, "over", 20, "n1", 0)
+    async with with_page() as one, opened(one, tmp_path) as shown:
+        one.knows(pod("over", 20, "n1", 0))
         await becomes(shown, CARDS, {"n1": ["0: 20/14 ▲ over-booked", "1: 0/14"], "n2": ["0: 0/10 ✕ unhealthy"]})
         assert (await text(shown, "#attention")).splitlines() == ["n1 card 0: ▲ over-booked", "n2 card 0: ✕ unhealthy"]
         places = [("n1", 0), ("n1", 1), ("n2", 0)]
@@ -141,7 +140,7 @@ async def test_unhealthy_and_over_booked_cards_are_marked(tmp_path: Path) -> Non
 
 async def test_search_and_filters_are_in_the_address(tmp_path: Path) -> None:
     """As they are typed, so that the address can be sent to a colleague; back leads back."""
-    async with extender() as one, opened(one, tmp_path) as shown:
+    async with with_page() as one, opened(one, tmp_path) as shown:
         await shown.click("#q")
         await shown.call("Input.insertText", text="p4")
         await becomes(shown, NAMES, ["n2"])
@@ -167,8 +166,8 @@ async def press(shown: Browser, key: str, code: int) -> None:
 
 async def test_the_keyboard_reaches_the_pods_of_a_node(tmp_path: Path) -> None:
     """Tab to the node, Enter opens it, and the focus stays there while the node changes."""
-    async with extender() as one, opened(one, tmp_path) as shown:
-        run_pod(one, "p", 6, "n1", 1)
+    async with with_page() as one, opened(one, tmp_path) as shown:
+        one.knows(pod("p", 6, "n1", 1))
         await becomes(shown, f"({CARDS}).n1", ["0: 0/14", "1: 6/14"])
         for _ in range(40):
             await press(shown, "Tab", 9)
@@ -176,9 +175,9 @@ async def test_the_keyboard_reaches_the_pods_of_a_node(tmp_path: Path) -> None:
                 break
         await press(shown, "Enter", 13)
         details = "document.querySelector('.detail')?.innerText"
-        await becomes(shown, details, "card 0, 0 of 14 units: no pod\ncard 1, 6 of 14 units: default/p (6)")
-        run_pod(one, "q", 2, "n1", 0)
-        await becomes(shown, details, "card 0, 2 of 14 units: default/q (2)\ncard 1, 6 of 14 units: default/p (6)")
+        await becomes(shown, details, "card 0, 0 of 14 units: no pod\ncard 1, 6 of 14 units: d/p (6)")
+        one.knows(pod("q", 2, "n1", 0))
+        await becomes(shown, details, "card 0, 2 of 14 units: d/q (2)\ncard 1, 6 of 14 units: d/p (6)")
         assert await shown.evaluate("document.activeElement.dataset.node") == "n1"
         await press(shown, "Enter", 13)
         assert await shown.evaluate("document.querySelectorAll('.detail').length") == 0
@@ -194,8 +193,8 @@ async def test_the_page_keeps_the_rules_of_accessibility(tmp_path: Path, has_scr
     assert AXE is not None
     assert AXE.origin is not None
     axe = (Path(AXE.origin).parent / "axe.min.js").read_text()
-    async with extender() as one:
-        run_pod(one, "over", 20, "n1", 0)
+    async with with_page() as one:
+        one.knows(pod("over", 20, "n1", 0))
         refuse(one, "waits", 30, "n1", "n2")
         one.knows(cards_node("n3", *[10] * 8, model="NVIDIA H100 80GB HBM3"))
         one.knows(cards_node("ip-10-0-0-1.eu-central-1.compute.internal", 10))
@@ -220,30 +219,30 @@ async def test_the_page_keeps_the_rules_of_accessibility(tmp_path: Path, has_scr
 
 async def test_a_silent_extender_is_seen(tmp_path: Path) -> None:
     """Old data is named as such, in the text and to a screen reader; the next message ends that."""
-    async with extender() as one, opened(one, tmp_path) as shown:
+    async with with_page() as one, opened(one, tmp_path) as shown:
         await shown.evaluate("heard -= 30000; tick()")
         assert (await text(shown, "#fresh")).startswith("No message from the extender for 3")
         assert (await text(shown, "#notice")).startswith("No message from the extender for 3")
-        run_pod(one, "p", 6, "n1", 1)
+        one.knows(pod("p", 6, "n1", 1))
         await becomes(shown, IS_LIVE, True)
         assert await text(shown, "#notice") == "The page is live again"
 
 
 async def test_a_page_that_lost_its_connection_comes_back(tmp_path: Path) -> None:
     """The browser connects again by itself, and the page reads all again: it may be another extender."""
-    async with extender() as one, opened(one, tmp_path) as shown:
+    async with with_page() as one, opened(one, tmp_path) as shown:
         for member in one.page.viewers:
             member.abort()
         one.knows(cards_node("n3", 4))
         one.page.document.version += 100
         await becomes(shown, NAMES, ["n1", "n2", "n3"])
-        run_pod(one, "p", 6, "n1", 1)
+        one.knows(pod("p", 6, "n1", 1))
         await becomes(shown, f"({CARDS}).n1", ["0: 0/14", "1: 6/14"])
 
 
 async def test_thousands_of_nodes_make_no_larger_page(tmp_path: Path) -> None:
     """One page of the table, and a map on which each node is one square."""
-    async with extender() as one:
+    async with with_page() as one:
         for number in range(2000):
             one.knows(cards_node(f"m{number:04}", *[14] * 8))
         async with opened(one, tmp_path) as shown:
@@ -260,7 +259,7 @@ async def test_thousands_of_nodes_make_no_larger_page(tmp_path: Path) -> None:
 async def test_texts_of_others_are_no_markup(tmp_path: Path) -> None:
     """A reason that quotes a pod's author is text, also as the script writes it."""
     evil = "<img src=x onerror='window.evil = true'>"
-    async with extender() as one, opened(one, tmp_path) as shown:
+    async with with_page() as one, opened(one, tmp_path) as shown:
         one.verbs.decisions.note(1, REFUSED, "ns", "p", evil)
         await becomes(shown, f"document.getElementById('decisions').innerText.includes({json.dumps(evil)})", True)
         assert await shown.evaluate("[document.querySelectorAll('img').length, window.evil === undefined]") == [0, True]
