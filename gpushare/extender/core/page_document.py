@@ -23,6 +23,7 @@ from gpushare.extender.core.page_history import Decision, Decisions, Point, Tren
 from gpushare.manifests import Pod
 from gpushare.model.node import Device, NodeInfo, unit_of_size
 from gpushare.model.pod import pod_request
+from gpushare.model.quantity import MIB_PER_GIB
 from gpushare.model.waiting import DEFAULT_SCHEDULER, Wait
 
 # Marks of a card, added up.
@@ -33,6 +34,7 @@ OVERUSED: Final = 8
 UNLIMITED: Final = 16
 # Numbers of each card in a row.
 CARD_NUMBERS: Final = 5
+_UNITS: Final = {MIB_PER_GIB: "GiB", 1: "MiB"}
 # Nodes of a slice: a millisecond of work if all have changed.
 _NODES_AT_ONCE: Final = 32
 # Pods of a node that are listed because they can have more than their share.
@@ -80,13 +82,13 @@ class Unlimited(NamedTuple):
 class Row(NamedTuple):
     """A node. ``cards`` are the numbers of all cards in one list: it is a third of the bytes of a list for each.
 
-    ``unit_mib`` is how many MiB a unit is, also if the node does not publish that. ``unplaced`` are units of pods on no card of the
-    node; ``refusal`` is why no pod may have one of the cards. ``left`` is ``NodeInfo.left_in_sum``.
+    ``unit`` is the name of a unit, also if the node does not publish it. ``unplaced`` are units of pods on no card of the node;
+    ``refusal`` is why no pod may have one of the cards. ``left`` is ``NodeInfo.left_in_sum``.
     ``limits`` is the condition about limits if it is not True, and the first pods without one or with a loose one.
     """
 
     name: str
-    unit_mib: int
+    unit: str
     cards: tuple[int, ...]
     unplaced: int
     refusal: str
@@ -222,7 +224,8 @@ class Rows:
         numbers = tuple(number for card in cards for number in card)
         left = node.left_in_sum
         limits = node.published.unlimited, unlimited[:_MOST_UNLIMITED]
-        row = Row(node.name, unit, numbers, node.unplaced, node.published.refusal or "", overusers, left, limits)
+        name = _UNITS.get(unit, f"units of {unit} MiB")
+        row = Row(node.name, name, numbers, node.unplaced, node.published.refusal or "", overusers, left, limits)
         largest = (node.largest_free if left is None else left) * unit
         sums = Sums(
             1, len(cards), sum(card.used for card in cards) * unit, sum(card.free for card in cards) * unit,

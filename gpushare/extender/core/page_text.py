@@ -41,7 +41,6 @@ _MARKS: Final = {
     UNLIMITED: ("unlimited", "△ not limited"),
 }
 _LIMITS: Final = {NONE: "has no memory limit", LOOSE: "has a memory limit above its share"}
-_UNITS: Final = {MIB_PER_GIB: "GiB", 1: "MiB"}
 _BAR: Final = 40
 
 
@@ -178,11 +177,6 @@ def ago(seconds: float) -> str:
     return f"{whole} s ago"
 
 
-def unit_word(unit_mib: int) -> str:
-    """The name of a unit."""
-    return _UNITS.get(unit_mib, f"units of {unit_mib} MiB")
-
-
 def _options(texts: Mapping[str, str], chosen_one: str) -> str:
     return "".join(
         f'<option value="{name}"{" selected" if name == chosen_one else ""}>{text}</option>'
@@ -247,7 +241,7 @@ def _node(entry: Entry, models: Sequence[str]) -> str:
     notes += [f"<b>{row.unplaced} units on no card</b>"] * bool(row.unplaced)
     notes += [f"<b>{escape(text)}</b>" for text in (*_left(row), *_overuses(row), *_limits(row))]
     return (
-        f'<tr><th scope="row">{link}<small>{escape(names)}, in {unit_word(row.unit_mib)}</small>{"".join(notes)}</th>'
+        f'<tr><th scope="row">{link}<small>{escape(names)}, in {row.unit}</small>{"".join(notes)}</th>'
         f'<td><ul class="cards">{"".join(map(_card, cards))}</ul></td>'
         f"<td>{amount(sums.booked)}<small>{percent(sums.booked, sums.total)} of {amount(sums.total)}</small></td>"
         f"<td>{amount(sums.largest)}</td></tr>"

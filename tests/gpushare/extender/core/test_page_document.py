@@ -103,7 +103,7 @@ def test_changes_are_what_differs_since_the_version_before(page: Page) -> None:
     changes = page.at(103)
     assert set(changes) == {"base", "version", "now", "contacts", "numbers", "nodes", "gone"}
     assert (changes["base"], changes["version"], changes["gone"]) == (2, 3, ["m"])
-    assert changes["nodes"] == [["n", 1024, [0, 2, 14, 0, 0, 1, 0, 14, 0, 0], 0, "", [], None]]
+    assert changes["nodes"] == [["n", "GiB", [0, 2, 14, 0, 0, 1, 0, 14, 0, 0], 0, "", [], None]]
 
 
 def test_the_document_has_why_cards_are_unhealthy(page: Page) -> None:
@@ -217,7 +217,7 @@ def test_a_row_has_each_card_in_units() -> None:
 
     assert rows.models == ["T4", "P4"]
     assert [*entry.row.each_card()] == [Card(0, 3, 14, 0, 0), Card(2, 10, 10, 1, 0)]
-    assert json.loads(entry.text) == ["n", 1024, [0, 3, 14, 0, 0, 2, 10, 10, 1, 0], 0, "", [], None]
+    assert json.loads(entry.text) == ["n", "GiB", [0, 3, 14, 0, 0, 2, 10, 10, 1, 0], 0, "", [], None]
     assert (entry.models, other.models) == ({0, 1}, {0})
     assert rows.texts() == [entry.text, rows.text_of("m")]
 
@@ -284,7 +284,7 @@ def test_sums_are_in_mib_whatever_the_units_are() -> None:
     small = info("c", Device(0, 8, 8, unit_mib=256))
     rows = followed(gib, mib, small)
 
-    assert [one.row.unit_mib for one in rows.entries()] == [1024, 1, 256]
+    assert [one.row.unit for one in rows.entries()] == ["GiB", "MiB", "units of 256 MiB"]
     assert rows.sums == Sums(
         nodes=3,
         cards=5,
@@ -312,7 +312,7 @@ def test_only_changed_nodes_are_made_again() -> None:
     assert (rows.entries()[0] is before[0], rows.entries()[1].node is again) == (True, True)
     followed(same, info("b", Device(0, 4, 1)), rows=rows)
     assert (rows.changed, rows.gone) == (["b"], [])
-    assert rows.entries()[1].row == Row("b", 1024, (0, 1, 4, 0, 0), 0, "")
+    assert rows.entries()[1].row == Row("b", "GiB", (0, 1, 4, 0, 0), 0, "")
 
 
 def test_rows_stay_whole_while_they_follow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,7 +242,6 @@ def test_amounts_are_rounded_to_a_tenth() -> None:
     assert [ago(seconds) for seconds in (-1, 59.9, 60, 7200, 86_400, 200_000)] == [
         "0 s ago", "59 s ago", "1 min ago", "2 h ago", "1 d ago", "2 d ago",
     ]  # fmt: skip
-    assert [module.unit_word(mib) for mib in (1024, 1, 256)] == ["GiB", "MiB", "units of 256 MiB"]
 
 
 def test_a_node_whose_sum_is_too_small_offers_what_is_left() -> None:
