@@ -6,6 +6,7 @@
 * ``bind`` chooses a card and binds the pod to its node; with ``--guarded`` it reserves the card in the node's guard first
   (``node_guard``).
 * ``core`` has the ``book``, and the decisions, which are pure: nodes, scores, victims, explanations.
+* ``live_page`` serves the page and keeps it up to date.
 * ``follow`` keeps the book true: watches of the API server, the audit, pods that fit again, events about odd pods.
 * ``extender_metrics`` counts the answers, and ``exposition`` shows the counters and the book to Prometheus.
 """

@@ -28,9 +28,9 @@ from gpushare.extender.follow.audit import Audit
 from gpushare.extender.follow.controller import Controller
 from gpushare.extender.follow.expected_pods import read_expected
 from gpushare.extender.follow.wake import Waker
+from gpushare.extender.live_page import LivePage
 from gpushare.extender.node_guard import NodeGuards
 from gpushare.extender.routes import Routes
-from gpushare.extender.ui.live_page import LivePage
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
 from gpushare.kube.event_recorder import EventRecorder

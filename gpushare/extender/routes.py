@@ -17,7 +17,7 @@ from gpushare.extender.core import messages
 from gpushare.extender.core.book import Book
 from gpushare.extender.core.explain import describe_node, inspect_node, nodes_with_cards
 from gpushare.extender.extender_metrics import BIND, FILTER, PREEMPT, PRIORITIZE
-from gpushare.extender.ui.live_page import LivePage
+from gpushare.extender.live_page import LivePage
 from gpushare.extender.verbs import Verbs
 from gpushare.serving import web_pages
 from gpushare.serving.http_connection import JSON, TEXT, Answer, HttpRequest

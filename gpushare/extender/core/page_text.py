@@ -1,4 +1,4 @@
-"""The text of the page: fragments of HTML by the name of their place in ``ui/page.html``. Pure.
+"""The text of the page: fragments of HTML by the name of their place in ``page.html``. Pure.
 
 Its script asks for the page again if something has changed, and takes the fragments that differ. No fragment has a style of its
 own: the page's policy allows none. An age has the time that it is counted from beside it, so that the script lets it pass.

@@ -23,8 +23,8 @@ from gpushare.extender.extender_metrics import ExtenderMetrics
 from gpushare.extender.follow.audit import Audit
 from gpushare.extender.follow.controller import Controller
 from gpushare.extender.follow.wake import Waker
+from gpushare.extender.live_page import LivePage
 from gpushare.extender.routes import Routes
-from gpushare.extender.ui.live_page import LivePage
 from gpushare.extender.verbs import Verbs
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder

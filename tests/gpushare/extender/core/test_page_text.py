@@ -130,7 +130,7 @@ def test_a_node_without_cards_can_be_sorted() -> None:
 
 def test_each_place_of_the_page_has_its_text() -> None:
     """The names of the fragments are those that ``page.html`` has, and no other."""
-    places = re.findall("{{(.+?)}}", (files("gpushare.extender.ui") / "page.html").read_text())
+    places = re.findall("{{(.+?)}}", (files("gpushare.extender") / "page.html").read_text())
     assert sorted(fragments(shown(), View())) == sorted({*places})
 
 

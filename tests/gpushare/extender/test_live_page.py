@@ -17,8 +17,8 @@ import pytest
 from clusters.api.connection import Stream
 from gpushare import wire
 from gpushare.bounds import VIEWERS
+from gpushare.extender import live_page as module
 from gpushare.extender.core.page_document import PageDocument
-from gpushare.extender.ui import live_page as module
 from gpushare.serving.http_connection import Answer, HttpRequest
 from tests.gpushare.extender.rig import PAGE, Extender, Object, cards_node, pod, refuse, with_page
 from tests.servers import until

@@ -1,1 +1,0 @@
-"""The page for people, and what keeps it live."""
