@@ -29,8 +29,6 @@ _T = TypeVar("_T")
 
 _OWNER: Final = Decoder(Owner)
 _CONFIG_MAPS: Final = f"/api/v1/namespaces/{wire.UNHEALTHY_CONFIGMAP_NAMESPACE}/configmaps"
-# The first report of progress, and the time between two, in seconds.
-_PATIENCE: Final = 2.0
 _PLUGINS_AT_ONCE: Final = 16
 
 NODES_HIDDEN: Final = "nodes (you may not list them): no card is judged"
@@ -39,31 +37,6 @@ UNHEALTHY_HIDDEN: Final = (
     f"ConfigMaps of {wire.UNHEALTHY_CONFIGMAP_NAMESPACE}: a card that one declares unhealthy looks healthy"
 )
 EVENTS_HIDDEN: Final = "events (you may not list them): a reason that only an event has is not shown"
-
-
-@dataclass(slots=True)
-class Progress:
-    """Reports how much is read, if that takes long."""
-
-    out: TextIO
-    monotonic: Callable[[], float]
-    read: int = 0
-    _next: float = 0.0
-
-    def counting(self, take: Callable[[_T], object]) -> Callable[[_T], None]:
-        """The same receiver of objects, each of which counts as read."""
-
-        def taken(item: _T) -> None:
-            take(item)
-            now = self.monotonic()
-            self._next = self._next or now + _PATIENCE
-            self.read += 1
-            if now >= self._next:
-                self._next = now + _PATIENCE
-                self.out.write(f"reading the cluster: {self.read} objects so far\n")
-                self.out.flush()
-
-        return taken
 
 
 @dataclass(slots=True)
@@ -76,7 +49,6 @@ class Reading:
     client: ApiClient
     namespace: str
     given: TextIO
-    progress: Progress
     now: float
     state: ClusterState = field(default_factory=ClusterState)
     """The objects that are read; ``hidden`` names those that may not be."""
@@ -112,7 +84,7 @@ class Reading:
     ) -> list[str]:
         """Read a list; the text ``hidden``, if there is one, if the right for it lacks or the namespace is not there."""
         try:
-            await self.client.read_each(path, kind, self.progress.counting(take), selector, on_unreadable)
+            await self.client.read_each(path, kind, take, selector, on_unreadable)
         except (MissingRightError, NotFoundError):
             if not hidden:
                 raise

@@ -136,7 +136,7 @@ async def _nodes_and_pods(reading: Reading, see: Callable[[Pod], object]) -> tup
     """The lists that are needed whole. Raises ApiError."""
     nodes, lists = list[ReportedNode](), Lists()
     await reading.client.read_each("/api/v1/nodes", ReportedNode, nodes.append)
-    await lists.read_pods(reading.client, see=reading.progress.counting(see))
+    await lists.read_pods(reading.client, see=see)
     return nodes, lists
 
 

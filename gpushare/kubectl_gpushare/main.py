@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO
 from gpushare.cli import answer_forms
 from gpushare.kube import config
 from gpushare.kubectl_gpushare import command_answers, gpushare_arguments
-from gpushare.kubectl_gpushare.cluster_reading import Progress, Reading
+from gpushare.kubectl_gpushare.cluster_reading import Reading
 from gpushare.kubectl_gpushare.core import answer_text
 from gpushare.kubectl_gpushare.gpushare_arguments import (
     Arguments,
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(asked: Arguments, environment: Mapping[str, str], given: TextIO, out: TextIO, err: TextIO) -> int:
     """Do the same as ``main``, with its surroundings passed in. Raises GpushareError and OSError."""
     out, err = map(answer_forms.on_terminal, (out, err))
-    answer = asyncio.run(_answer(asked, environment, given, Progress(err, time.monotonic)))
+    answer = asyncio.run(_answer(asked, environment, given))
     text = _text(asked, answer)
     out.write(text)
     out.flush()
@@ -66,15 +66,13 @@ def _has_found(asked: Arguments, answer: dict[str, Any]) -> bool:
     return isinstance(asked, DoctorArguments) and bool(answer["findings"])
 
 
-async def _answer(
-    asked: Arguments, environment: Mapping[str, str], given: TextIO, progress: Progress
-) -> dict[str, Any]:
+async def _answer(asked: Arguments, environment: Mapping[str, str], given: TextIO) -> dict[str, Any]:
     """Raises GpushareError and OSError."""
     api = asked.view.api
     files = api.kubeconfig or environment.get("KUBECONFIG")
     async with config.connect(files, api.context, timeout_seconds=api.request_timeout) as client:
         namespace = asked.view.namespace or config.default_namespace(files, api.context)
-        reading = Reading(client, namespace, given, progress, time.time())  # noqa: TID251  # a main
+        reading = Reading(client, namespace, given, time.time())  # noqa: TID251  # a main
         answer: dict[str, Any] = await _FORMS[type(asked)][0](asked, reading)
         return answer
 

@@ -14,7 +14,6 @@ import pytest
 
 from gpushare.cli.answer_forms import exit_code
 from gpushare.kubectl_gpushare import gpushare_arguments
-from gpushare.kubectl_gpushare.cluster_reading import Progress
 from gpushare.kubectl_gpushare.main import run
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, node, pod
 from tests.servers import StubApi, kubeconfig, serve, status
@@ -299,17 +298,6 @@ async def test_pods_of_a_running_deployment_count_once(tmp_path: Path) -> None:
 
     assert (known[0], "Placed:         2 of 2" in known[1], known[2]) == (0, True, "")
     assert (unknown[0], unknown[2].startswith("hidden: ReplicaSets of team")) == (3, True)
-
-
-def test_progress_is_reported_if_it_takes_long() -> None:
-    """After two seconds, and then every two."""
-    times = iter([10.0, 11.9, 12.0, 13.9, 14.0])
-    err = io.StringIO()
-    progress = Progress(err, lambda: next(times))
-    for number in range(5):
-        progress.counting(str)(number)
-
-    assert err.getvalue() == ("reading the cluster: 3 objects so far\nreading the cluster: 5 objects so far\n")
 
 
 async def test_events_of_a_namespace_or_of_all(tmp_path: Path) -> None:
