@@ -18,10 +18,10 @@ from gpushare.cli.kubectl_flags import path_of
 from gpushare.foreign import Decoder, UnreadableError
 from gpushare.kube.api_errors import ApiError, MissingRightError, NotFoundError
 from gpushare.kube.client import ApiClient, pod_path
-from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, subject_of
 from gpushare.kubectl_gpushare.core.memory_use import Use, use_in
 from gpushare.kubectl_gpushare.core.pod_owners import KIND_OF, Family, Owner, makes
-from gpushare.kubectl_gpushare.core.scheduler_objects import EndpointSlice, Event, ScheduledNode
+from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, EndpointSlice, Event, ScheduledNode
 from gpushare.manifests import ConfigMap, Pod, PodOutline
 from gpushare.setup.core.installed_objects import EXTENDER, NAMESPACE
 
@@ -120,7 +120,7 @@ class Reading:
         except UnreadableError as error:
             raise ApiError(f"{kind} {self.namespace}/{name} cannot be read: {error}") from error
 
-    async def subject(self, name: str) -> Subject:
+    async def subject(self, name: str) -> AskedPod:
         """The pod that is asked about."""
         body = await self.client.request("GET", pod_path(self.namespace, name))
         try:

@@ -16,7 +16,7 @@ from gpushare.kube.api_errors import ApiError, ForbiddenError, InvalidError, Mis
 from gpushare.kube.client import pod_path
 from gpushare.kubectl_gpushare import manifest_files
 from gpushare.kubectl_gpushare.cluster_reading import EVENTS_HIDDEN, NODES_HIDDEN, Reading
-from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, subject_of
 from gpushare.kubectl_gpushare.core.diagnosis import Installation, SeenPods, diagnosis, not_asked
 from gpushare.kubectl_gpushare.core.explanation import (
     API_VERSION,
@@ -32,7 +32,7 @@ from gpushare.kubectl_gpushare.core.explanation import (
 from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject
 from gpushare.kubectl_gpushare.core.memory_use import top
 from gpushare.kubectl_gpushare.core.pod_owners import refusal_kind
-from gpushare.kubectl_gpushare.core.scheduler_objects import Event
+from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, Event
 from gpushare.kubectl_gpushare.core.simulation import refused, simulate
 from gpushare.kubectl_gpushare.core.waiting_causes import Cause
 from gpushare.kubectl_gpushare.gpushare_arguments import (
@@ -72,7 +72,7 @@ async def explain(asked: ExplainArguments, reading: Reading) -> dict[str, Any]:
     """The answer about one pod, or about an object that makes pods. Raises ApiError."""
     state, (kind, name) = reading.state, asked.wanted
 
-    def explained_pod(subject: Subject, events: Sequence[Event]) -> dict[str, Any]:
+    def explained_pod(subject: AskedPod, events: Sequence[Event]) -> dict[str, Any]:
         born = seconds_of(subject.metadata.creation_timestamp)
         is_young = born is not None and reading.now - born < _EVENTS_KEPT
         answer = explain_pod(subject, state, events, are_whole=is_young and EVENTS_HIDDEN not in state.hidden)
@@ -192,11 +192,11 @@ async def _schedulers_that_do_not_ask(reading: Reading, seen: SeenPods) -> Async
             subject = subject_of(await reading.client.request("GET", pod_path(namespace, name)))
         except (MissingRightError, NotFoundError, UnreadableError):
             continue
-        if bypasses_extender(subject.pod):
+        if bypasses_extender(subject):
             continue
         found = await reading.events(name, namespace)
         events = [one for one in found if one.involved_object.uid in (None, "", subject.metadata.uid)]
-        allocation, _ = read_allocation(subject.pod, subject.metadata.annotations)
+        allocation, _ = read_allocation(subject, subject.metadata.annotations)
         if any(one.reason == _SCHEDULED for one in events) and (
             fault := not_asked(binder_of(subject, allocation, events), namespace, name)
         ):
@@ -219,7 +219,7 @@ async def simulate_manifest(asked: SimulateArguments, reading: Reading) -> dict[
             pod = await _admitted(reading, one, namespace) if asked.dry_run else _as_written(one, namespace)
         except UnreadableError as error:
             raise UsageError(f"{one.title} cannot be read: {error}") from error
-        if isinstance(pod, Subject):
+        if isinstance(pod, AskedPod):
             found = simulate(one, pod, state, await _nodes_of(reading, one))
             warnings += state.too_small(pod, [place["node"] for place in found.get("placements", ())])
             workloads.append(found)
@@ -254,13 +254,13 @@ async def _nodes_of(reading: Reading, one: PodsOfObject) -> list[str]:
     return [node for owner in owners for node in reading.state.nodes_of[owner]]
 
 
-def _as_written(one: PodsOfObject, namespace: str) -> Subject:
+def _as_written(one: PodsOfObject, namespace: str) -> AskedPod:
     """The pod as the manifest has it. Raises UnreadableError."""
     pod = one.pod | {"metadata": {**(one.pod.get("metadata") or {}), "namespace": namespace}}
     return subject_of(msgspec.json.encode(pod))
 
 
-async def _admitted(reading: Reading, one: PodsOfObject, namespace: str) -> Subject | Cause:
+async def _admitted(reading: Reading, one: PodsOfObject, namespace: str) -> AskedPod | Cause:
     """The pod as the API server would store it, or why it would not; as written for a caller that may create none."""
     written = one.pod.get("metadata") or {}
     # A name that may be there already is no reason to refuse.

@@ -20,7 +20,7 @@ from gpushare.kubectl_gpushare.core.node_rules import (
     shortage,
 )
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, ScheduledNode
-from gpushare.manifests import ConfigMap, ObjectMeta, Pod, PodOutline
+from gpushare.manifests import ConfigMap, Pod, PodOutline
 from gpushare.model.allocation import Shares
 from gpushare.model.conditions import answers_limits
 from gpushare.model.node import Booking, capacity, parse_unhealthy, unit_of_size
@@ -30,30 +30,11 @@ from gpushare.model.quantity import MIB_PER_GIB
 
 _ENDED = ("Succeeded", "Failed")
 _ASKED = Decoder(AskedPod)
-_POD = Decoder(Pod)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """The pod that a question is about: as the extender reads it, and as kube-scheduler does."""
-
-    pod: Pod
-    rules: AskedPod
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        """Its identity."""
-        return self.pod.metadata
-
-    @property
-    def priority(self) -> int:
-        """As admission wrote it."""
-        return self.pod.spec.priority or 0
-
-
-def subject_of(body: bytes) -> Subject:
+def subject_of(body: bytes) -> AskedPod:
     """The pod in a document of JSON. Raises UnreadableError."""
-    return Subject(_POD.decode(body), _ASKED.decode(body))
+    return _ASKED.decode(body)
 
 
 @dataclass(slots=True)
@@ -114,7 +95,7 @@ class ClusterState:
         """Its pods that cannot be read."""
         return [pod.warning for pod in self.unreadable]
 
-    def too_small(self, subject: Subject, names: Iterable[str]) -> list[str]:
+    def too_small(self, subject: AskedPod, names: Iterable[str]) -> list[str]:
         """A warning if a container books less than a CUDA context may need, for the first of these nodes that limits it to that.
 
         Raises InvalidQuantityError.
@@ -124,7 +105,7 @@ class ClusterState:
             if name in infos and infos[name].devices and answers_limits(self.nodes[name]):
                 first = infos[name].devices[0]
                 unit = first.unit_mib or unit_of_size(first.total)
-                for container, units in gpu_containers(subject.pod):
+                for container, units in gpu_containers(subject):
                     if units * unit < MIB_PER_GIB:
                         return [
                             f"container {container} books {units * unit} MiB, and node {name} limits it to its share: "
@@ -139,9 +120,9 @@ class ClusterState:
             indices, _ = parse_unhealthy((config_map.data or {}).get("gpus", ""))
             self.book.set_unhealthy(name.removeprefix(wire.UNHEALTHY_CONFIGMAP_PREFIX), indices)
 
-    def question_of(self, subject: Subject) -> Question:
+    def question_of(self, subject: AskedPod) -> Question:
         """The extender's question about a pod. Raises InvalidQuantityError and InvalidWishError."""
-        return question(request_of(subject.pod), self.book.snapshot(), self.policy, cpu_request(subject.pod))
+        return question(request_of(subject), self.book.snapshot(), self.policy, cpu_request(subject))
 
     def free_on(self, name: str) -> Mapping[str, int]:
         """The amounts that kube-scheduler has left of each resource of a node, in thousandths."""
@@ -158,15 +139,15 @@ class ClusterState:
         whole = capacity(self.nodes[name], resource)
         return shortage(info, whole, resource, wanted, self._allocatable[name], self.free_on(name), pods)
 
-    def assume(self, node: str, subject: Subject, request: Request, shares: Shares) -> None:
+    def assume(self, node: str, subject: AskedPod, request: Request, shares: Shares) -> None:
         """One such pod is on the node, as if the extender had bound it there."""
-        self._used[node].update(amounts_of(subject.pod))
+        self._used[node].update(amounts_of(subject))
         if request.units:
             self._assumed += 1
             # No uid of the API looks like this.
             uid, group = f"simulated-{self._assumed}", request.wishes.group
             booking = Booking(uid, subject.metadata.namespace, uid, request.units, shares, request.slots, group)
-            self.book.assume(node, booking, cpu_request(subject.pod))
+            self.book.assume(node, booking, cpu_request(subject))
 
 
 def holds_cards(pod: Pod) -> bool:

@@ -13,10 +13,10 @@ from typing import Any, Final
 from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.extender.core import explain as cards
-from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
 from gpushare.kubectl_gpushare.core.node_rules import not_judged
 from gpushare.kubectl_gpushare.core.pod_owners import Family
-from gpushare.kubectl_gpushare.core.scheduler_objects import Event
+from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, Event
 from gpushare.kubectl_gpushare.core.waiting_causes import (
     Cause,
     NodeVerdict,
@@ -60,7 +60,7 @@ _ASKING: Final = (DEFAULT_SCHEDULER, "gpushare-scheduler")
 
 
 def explain_pod(
-    subject: Subject, state: ClusterState, events: Sequence[Event], *, are_whole: bool = False
+    subject: AskedPod, state: ClusterState, events: Sequence[Event], *, are_whole: bool = False
 ) -> dict[str, Any]:
     """The document about a pod; events of other objects, and of an earlier pod of the name, are not its own.
 
@@ -78,8 +78,8 @@ def explain_pod(
             for one in _of_interest(events)
         ],
     }
-    if is_finished(subject.pod):
-        status = subject.pod.status
+    if is_finished(subject):
+        status = subject.status
         why = ": ".join(filter(None, (status.reason, status.message))) if status else ""
         return answer | {"state": ENDED, "phase": (status.phase if status else None) or "", "why": why}
     try:
@@ -87,13 +87,13 @@ def explain_pod(
     except GpushareError as error:
         # Bound nevertheless: it came by another road.
         where = (
-            {"state": BOUND, "node": subject.pod.spec.node_name}
-            if subject.pod.spec.node_name
+            {"state": BOUND, "node": subject.spec.node_name}
+            if subject.spec.node_name
             else {"state": WAITING, "fits": [], "nodes": []}
         )
         return answer | where | {"causes": [_cause(Cause(BAD_WISH, str(error)), subject.metadata.namespace)]}
     answer["request"] = cards.describe_request(asked) | {"priority": subject.priority}
-    if subject.pod.spec.node_name:
+    if subject.spec.node_name:
         return answer | _bound(subject, asked, state, events, are_whole)
     return answer | _waiting(subject, asked, state, events)
 
@@ -173,21 +173,21 @@ def _is_ours(event: Event) -> bool:
     return (event.reason or "").startswith(_OUR_EVENTS)
 
 
-def _waiting(subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
+def _waiting(subject: AskedPod, asked: Question, state: ClusterState, events: Sequence[Event]) -> dict[str, Any]:
     causes, verdicts = causes_of_waiting(subject, verdicts_on(subject, asked, state), state, events)
     if not verdicts and state.nodes:
         causes.append(Cause(NOT_SHARED))
-    reason, text = last_answer(subject.rules, events)
+    reason, text = last_answer(subject, events)
     nodes, left_out = nodes_of(verdicts, asked, state, subject.priority)
     return {
         "state": WAITING,
         "scheduler": {
-            "name": subject.rules.spec.scheduler_name or "",
+            "name": subject.spec.scheduler_name or "",
             "reason": reason,
             "message": text,
-            "nominatedNode": (subject.rules.status.nominated_node_name if subject.rules.status else None) or "",
+            "nominatedNode": (subject.status.nominated_node_name if subject.status else None) or "",
         },
-        "notJudged": list(not_judged(subject.rules)),
+        "notJudged": list(not_judged(subject)),
         "causes": [_cause(cause, subject.metadata.namespace) for cause in causes],
         "fits": [one["name"] for one in nodes if one["fits"]],
         "nodes": nodes,
@@ -225,23 +225,23 @@ def _with_verdict(node: dict[str, Any], verdict: NodeVerdict) -> dict[str, Any]:
 
 
 def _bound(
-    subject: Subject, asked: Question, state: ClusterState, events: Sequence[Event], are_whole: bool
+    subject: AskedPod, asked: Question, state: ClusterState, events: Sequence[Event], are_whole: bool
 ) -> dict[str, Any]:
-    pod, name = subject.pod, subject.pod.spec.node_name or ""
-    allocation, _ = read_allocation(pod, pod.metadata.annotations)
+    name = subject.spec.node_name or ""
+    allocation, _ = read_allocation(subject, subject.metadata.annotations)
     answer: dict[str, Any] = {
         "state": BOUND,
         "node": name,
         **binder_of(subject, allocation, events, are_whole=are_whole),
         # An annotation's number has 19 digits at most, which is before the year 2300.
         "boundAt": time_text(allocation.assume_time // _NS) if allocation and allocation.assume_time else "",
-        "started": was_started(pod),
-        "lingers": is_lingering(pod),
-        "problem": state.problems.get(pod.metadata.uid) or _hook_problem(pod),
+        "started": was_started(subject),
+        "lingers": is_lingering(subject),
+        "problem": state.problems.get(subject.metadata.uid) or _hook_problem(subject),
     }
     if not asked.request.units and not asked.request.names_slots:
         answer["causes"] = [_cause(Cause(SLOT_MISSING), subject.metadata.namespace)]
-    info, confirmed = state.book.snapshot().nodes.get(name), state.book.confirmed(pod.metadata.uid)
+    info, confirmed = state.book.snapshot().nodes.get(name), state.book.confirmed(subject.metadata.uid)
     if info is None or confirmed is None:
         return answer | {"cards": []}
     return answer | _on_cards(confirmed[1], info, asked)
@@ -281,7 +281,7 @@ def _on_cards(booking: Booking, info: NodeInfo, asked: Question) -> dict[str, An
 
 
 def binder_of(
-    subject: Subject, allocation: Allocation | None, events: Sequence[Event], *, are_whole: bool = False
+    subject: AskedPod, allocation: Allocation | None, events: Sequence[Event], *, are_whole: bool = False
 ) -> dict[str, str]:
     """``boundBy``; ``scheduler``, by its event, else by the pod's spec, "" if none was asked; ``cardBy``, "" without a card.
 
@@ -289,13 +289,13 @@ def binder_of(
     """
     event = max((one for one in events if one.reason == "Scheduled"), key=lambda one: one.at, default=None)
     by_person = "" if event else _by_person(subject, are_whole=are_whole)
-    scheduler = "" if by_person else (event.writer if event else "") or subject.rules.spec.scheduler_name or ""
+    scheduler = "" if by_person else (event.writer if event else "") or subject.spec.scheduler_name or ""
     card = _card_by(subject, allocation, event, is_asked=not by_person)
     by_extender = {EXTENDER: GPUSHARE, ANOTHER_EXTENDER: ANOTHER_EXTENDER}
     return {"boundBy": by_extender.get(card, by_person or scheduler), "scheduler": scheduler, "cardBy": card}
 
 
-def _card_by(subject: Subject, allocation: Allocation | None, event: Event | None, *, is_asked: bool) -> str:
+def _card_by(subject: AskedPod, allocation: Allocation | None, event: Event | None, *, is_asked: bool) -> str:
     is_ours = (subject.metadata.annotations or {}).get(wire.ANNOTATION_EXTENDER) == wire.EXTENDER_BOOK
     if allocation is None:
         return EXTENDER if is_ours and is_asked else ""
@@ -306,23 +306,23 @@ def _card_by(subject: Subject, allocation: Allocation | None, event: Event | Non
         return ANOTHER_EXTENDER
     was_before = _was_before(chosen, subject, event) if is_asked else False
     if was_before is None:
-        return EXTENDER if (subject.rules.spec.scheduler_name or DEFAULT_SCHEDULER) in _ASKING else UNKNOWN
+        return EXTENDER if (subject.spec.scheduler_name or DEFAULT_SCHEDULER) in _ASKING else UNKNOWN
     return EXTENDER if was_before else PLUGIN
 
 
-def _by_person(subject: Subject, *, are_whole: bool) -> str:
+def _by_person(subject: AskedPod, *, are_whole: bool) -> str:
     """How a pod without a scheduler's event came to its node; "" if that is not known. kube-scheduler always writes one."""
     if MIRROR in (subject.metadata.annotations or {}):
         return STATIC
-    by_default = (subject.rules.spec.scheduler_name or DEFAULT_SCHEDULER) == DEFAULT_SCHEDULER
+    by_default = (subject.spec.scheduler_name or DEFAULT_SCHEDULER) == DEFAULT_SCHEDULER
     return NODE_NAME if are_whole and by_default else ""
 
 
-def _was_before(chosen: float, subject: Subject, event: Event | None) -> bool | None:
+def _was_before(chosen: float, subject: AskedPod, event: Event | None) -> bool | None:
     """Was the card chosen before the pod was bound? None if both were in one second, or if a time is not known."""
     if event is not None and (exact := seconds_of(event.event_time)) is not None:
         return chosen <= exact
-    conditions = (subject.rules.status.conditions if subject.rules.status else None) or ()
+    conditions = (subject.status.conditions if subject.status else None) or ()
     times = (
         seconds_of(one.last_transition_time) for one in conditions if one.type == SCHEDULED and one.status == "True"
     )

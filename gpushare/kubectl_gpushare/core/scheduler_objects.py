@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from gpushare.manifests import LabelRequirement, NodeCondition, ObjectMeta, PodSpec, PodStatus, Presence, ReportedNode
+from gpushare.manifests import (
+    LabelRequirement,
+    NodeCondition,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Presence,
+    ReportedNode,
+)
 from gpushare.model.conditions import seconds_of
 
 
@@ -89,12 +98,17 @@ class StatusOfPod(PodStatus, rename="camel", gc=False):
     nominated_node_name: str | None = None
 
 
-class AskedPod(msgspec.Struct, gc=False):
-    """The pod that the question is about, as kube-scheduler sees it."""
+class AskedPod(Pod, gc=False):
+    """The pod that a question is about, as kube-scheduler sees it."""
 
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: RulesOfPod = msgspec.field(default_factory=RulesOfPod)
-    status: StatusOfPod | None = None
+    # A decoded object is read only.
+    spec: RulesOfPod = msgspec.field(default_factory=RulesOfPod)  # type: ignore[mutable-override]
+    status: StatusOfPod | None = None  # type: ignore[mutable-override]
+
+    @property
+    def priority(self) -> int:
+        """As admission wrote it."""
+        return self.spec.priority or 0
 
 
 class Involved(msgspec.Struct, gc=False):

@@ -17,9 +17,10 @@ from gpushare.errors import GpushareError
 from gpushare.extender.core.explain import describe_request
 from gpushare.extender.core.filter import filter_nodes
 from gpushare.extender.core.prioritize import prioritize
-from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
 from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject
 from gpushare.kubectl_gpushare.core.node_rules import amounts_of, not_judged, rule_against, short_of, times_in
+from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod
 from gpushare.kubectl_gpushare.core.waiting_causes import Cause, NodeVerdict, by_kind, verdicts_on
 from gpushare.kubectl_gpushare.core.waiting_kinds import BAD_WISH, NOT_SHARED, RESOURCES
 from gpushare.model.allocation import Shares
@@ -32,7 +33,7 @@ _THOUSAND: Final = 1000
 _Kind = tuple[str, int]
 
 
-def simulate(one: PodsOfObject, subject: Subject, state: ClusterState, bound: Collection[str] = ()) -> dict[str, Any]:
+def simulate(one: PodsOfObject, subject: AskedPod, state: ClusterState, bound: Collection[str] = ()) -> dict[str, Any]:
     """One workload on the cluster. Its pods stay in ``state``, so that a second workload finds them there.
 
     ``bound`` are the nodes of its pods that are in the cluster already: the others are placed.
@@ -44,7 +45,7 @@ def simulate(one: PodsOfObject, subject: Subject, state: ClusterState, bound: Co
     nodes = [
         name
         for name, node in sorted(state.nodes.items())
-        if not rule_against(node, subject.rules) and not (one.on_each_node and name in bound)
+        if not rule_against(node, subject) and not (one.on_each_node and name in bound)
     ]
     replicas = len(nodes) if one.on_each_node else max(one.replicas - len(bound), 0)
     if bound:
@@ -52,7 +53,7 @@ def simulate(one: PodsOfObject, subject: Subject, state: ClusterState, bound: Co
     fits = _fits(subject, asked, state, nodes if one.on_each_node else None)
     answer: dict[str, Any] = _head(one, replicas) | {
         "request": describe_request(asked) | {"priority": subject.priority},
-        "notJudged": list(not_judged(subject.rules)),
+        "notJudged": list(not_judged(subject)),
         "fits": sum(fits.values()),
         "models": _models(subject, asked, state, fits),
     }
@@ -88,29 +89,29 @@ def _described(cause: Cause, namespace: str) -> dict[str, Any]:
     return {"kind": cause.kind, "means": means, "do": advice, "message": cause.message, "nodes": len(cause.nodes)}
 
 
-def _causes(subject: Subject, state: ClusterState, nodes: Container[str], *, every: bool) -> list[Cause]:
+def _causes(subject: AskedPod, state: ClusterState, nodes: Container[str], *, every: bool) -> list[Cause]:
     """Why these nodes take no such pod; ``every``: nodes that have no shared cards count, too."""
     found = [one for one in verdicts_on(subject, state.question_of(subject), state) if one.name in nodes]
     if every:
-        known, wanted = {one.name for one in found}, amounts_of(subject.pod)
+        known, wanted = {one.name for one in found}, amounts_of(subject)
         short = {name: short_of(state.free_on(name), wanted) for name in state.nodes if name not in known}
         found += [NodeVerdict(name, why, ((RESOURCES, why),)) for name, why in short.items() if why and name in nodes]
     return by_kind(found) or [Cause(NOT_SHARED)]
 
 
-def _open(subject: Subject, state: ClusterState) -> dict[str, None]:
+def _open(subject: AskedPod, state: ClusterState) -> dict[str, None]:
     """The nodes that kube-scheduler would ask the extender about."""
-    wanted = amounts_of(subject.pod)
+    wanted = amounts_of(subject)
     return {
         name: None
         for name, node in sorted(state.nodes.items())
-        if not rule_against(node, subject.rules) and not short_of(state.free_on(name), wanted)
+        if not rule_against(node, subject) and not short_of(state.free_on(name), wanted)
     }
 
 
-def _placed(subject: Subject, replicas: int, state: ClusterState) -> Iterator[tuple[str, Shares]]:
+def _placed(subject: AskedPod, replicas: int, state: ClusterState) -> Iterator[tuple[str, Shares]]:
     """Node and cards of each pod, until none fits."""
-    open_nodes, wanted = _open(subject, state), amounts_of(subject.pod)
+    open_nodes, wanted = _open(subject, state), amounts_of(subject)
     for _ in range(replicas):
         place = _place(subject, open_nodes, state)
         if place is None:
@@ -120,14 +121,14 @@ def _placed(subject: Subject, replicas: int, state: ClusterState) -> Iterator[tu
         yield place
 
 
-def _on_each(names: Iterable[str], subject: Subject, state: ClusterState) -> Iterator[tuple[str, Shares]]:
+def _on_each(names: Iterable[str], subject: AskedPod, state: ClusterState) -> Iterator[tuple[str, Shares]]:
     """The cards of a pod on each of these nodes that has room for it."""
     open_nodes = _open(subject, state)
     places = (_place(subject, {name: None}, state) for name in names if name in open_nodes)
     return filter(None, places)
 
 
-def _place(subject: Subject, nodes: dict[str, None], state: ClusterState) -> tuple[str, Shares] | None:
+def _place(subject: AskedPod, nodes: dict[str, None], state: ClusterState) -> tuple[str, Shares] | None:
     """Node and cards of the next pod, which is there from then on."""
     asked = state.question_of(subject)
     found = _chosen(asked, nodes, state)
@@ -149,10 +150,10 @@ def _chosen(asked: Question, nodes: dict[str, None], state: ClusterState) -> tup
     return name, found
 
 
-def _fits(subject: Subject, asked: Question, state: ClusterState, one_on: Collection[str] | None) -> Counter[_Kind]:
+def _fits(subject: AskedPod, asked: Question, state: ClusterState, one_on: Collection[str] | None) -> Counter[_Kind]:
     """How many such pods fit until the cluster is full, by the model of their card; or one on each of some nodes."""
     found: Counter[_Kind] = Counter()
-    wanted, infos = amounts_of(subject.pod), state.book.snapshot().nodes
+    wanted, infos = amounts_of(subject), state.book.snapshot().nodes
     nodes = _open(subject, state)
     if asked.request.wishes.group and not asked.group_cards:
         # All pods follow the first.
@@ -204,13 +205,13 @@ def _split_on_node(info: NodeInfo, asked: Question, most: int) -> Counter[_Kind]
     return found
 
 
-def _models(subject: Subject, asked: Question, state: ClusterState, fits: Counter[_Kind]) -> list[dict[str, Any]]:
+def _models(subject: AskedPod, asked: Question, state: ClusterState, fits: Counter[_Kind]) -> list[dict[str, Any]]:
     """By model and unit of its cards: how many cards the pod may have, how many pods fit, and the largest pod that would."""
-    others = {name: amount for name, amount in amounts_of(subject.pod).items() if name != wire.RESOURCE_MEMORY}
+    others = {name: amount for name, amount in amounts_of(subject).items() if name != wire.RESOURCE_MEMORY}
     cards: Counter[_Kind] = Counter()
     largest: defaultdict[_Kind, int] = defaultdict(int)
     for name, info in state.book.snapshot().nodes.items():
-        if rule_against(state.nodes[name], subject.rules) or not info.devices:
+        if rule_against(state.nodes[name], subject) or not info.devices:
             continue
         free = state.free_on(name)
         is_open = not short_of(free, others) and (asked.request.names_slots or not info.counts_slots)

@@ -17,7 +17,7 @@ from gpushare import wire
 from gpushare.extender.core.explain import room_if_ended, wanted_of, why_no_preemption
 from gpushare.kubectl_gpushare.core import node_rules
 from gpushare.kubectl_gpushare.core import waiting_kinds as kinds
-from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState
 from gpushare.kubectl_gpushare.core.node_rules import OURS, CountedPod
 from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, Event, ScheduledNode
 from gpushare.kubectl_gpushare.core.waiting_kinds import CARDS, Answer, Reason, answer_in
@@ -86,9 +86,9 @@ class NodeVerdict:
     ends: tuple[CountedPod, ...] = ()
 
 
-def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[NodeVerdict]:
+def verdicts_on(subject: AskedPod, asked: Question, state: ClusterState) -> list[NodeVerdict]:
     """The answer of each node that has shared cards, or had them until its device plugin ended."""
-    wanted = node_rules.amounts_of(subject.pod)
+    wanted = node_rules.amounts_of(subject)
     beside_cards = {name: amount for name, amount in wanted.items() if name not in _OF_CARDS}
     found: list[NodeVerdict] = []
     for name, info in state.book.snapshot().nodes.items():
@@ -97,8 +97,8 @@ def verdicts_on(subject: Subject, asked: Question, state: ClusterState) -> list[
         if not info.devices and not info.published.refusal and not unoffered:
             continue
         reason = reason_against(info, asked) if asked.request.units else _of_slot_alone(info, asked)
-        if rule := node_rules.rule_against(node, subject.rules):
-            states = node_rules.states_against(node, subject.rules)
+        if rule := node_rules.rule_against(node, subject):
+            states = node_rules.states_against(node, subject)
             found.append(NodeVerdict(name, rule, tuple(_of_rule(rule, states))))
             continue
         # The sum over its cards is a worse reason than the cards themselves, except if the kubelet offers none of them.
@@ -219,17 +219,17 @@ def last_answer(pod: AskedPod, events: Sequence[Event]) -> tuple[str, str]:
 
 
 def causes_of_waiting(
-    subject: Subject, verdicts: Sequence[NodeVerdict], state: ClusterState, events: Sequence[Event]
+    subject: AskedPod, verdicts: Sequence[NodeVerdict], state: ClusterState, events: Sequence[Event]
 ) -> tuple[list[Cause], list[NodeVerdict]]:
     """Why the pod waits, and the answers of the nodes without those that the scheduler's last answer contradicts."""
-    pod, (reason, text) = subject.rules, last_answer(subject.rules, events)
-    if pod.spec.scheduling_gates:
-        gates = ", ".join(one.name for one in pod.spec.scheduling_gates)
+    reason, text = last_answer(subject, events)
+    if subject.spec.scheduling_gates:
+        gates = ", ".join(one.name for one in subject.spec.scheduling_gates)
         return [Cause(kinds.GATED, gates), *_without_room(verdicts)], list(verdicts)
     if _FAILED_CALL.search(text):
         return [Cause(kinds.EXTENDER_AWAY, text), *_without_room(verdicts)], list(verdicts)
     if not reason:
-        return [_held_back(pod), *_without_room(verdicts)], list(verdicts)
+        return [_held_back(subject), *_without_room(verdicts)], list(verdicts)
     answer = answer_in(text)
     named = _families(subject, verdicts, state)
     roomy = [one for one in verdicts if _has_room(one)]
@@ -269,16 +269,14 @@ def _without_room(verdicts: Sequence[NodeVerdict]) -> list[Cause]:
     return [cause for cause in by_kind(verdicts) if cause.kind != kinds.HAS_ROOM]
 
 
-def _families(subject: Subject, verdicts: Sequence[NodeVerdict], state: ClusterState) -> Counter[str]:
+def _families(subject: AskedPod, verdicts: Sequence[NodeVerdict], state: ClusterState) -> Counter[str]:
     """How many nodes are excluded by each rule as it is judged here, those without shared cards too."""
     rules = {one.name: one.rule or ("" if _has_room(one) else CARDS) for one in verdicts}
-    wanted = node_rules.amounts_of(subject.pod)
+    wanted = node_rules.amounts_of(subject)
     found: Counter[str] = Counter()
     for name, node in state.nodes.items():
         if name not in rules:
-            rules[name] = node_rules.rule_against(node, subject.rules) or node_rules.short_of(
-                state.free_on(name), wanted
-            )
+            rules[name] = node_rules.rule_against(node, subject) or node_rules.short_of(state.free_on(name), wanted)
         found.update(_family(part) for part in rules[name].split(", ") if part)
     return found
 

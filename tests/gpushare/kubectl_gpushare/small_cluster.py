@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, Subject, subject_of
+from gpushare.kubectl_gpushare.core.cluster_state import ClusterState, subject_of
 from gpushare.kubectl_gpushare.core.manifest_pods import PodsOfObject
-from gpushare.kubectl_gpushare.core.scheduler_objects import Event, ScheduledNode
+from gpushare.kubectl_gpushare.core.scheduler_objects import AskedPod, Event, ScheduledNode
 from gpushare.manifests import ConfigMap, Pod
 
 Object = dict[str, Any]
@@ -101,7 +101,7 @@ def pod(
     }
 
 
-def subject(document: Object) -> Subject:
+def subject(document: Object) -> AskedPod:
     """The pod that is asked about."""
     return subject_of(json.dumps(document).encode())
 

@@ -211,7 +211,7 @@ def test_the_binder_of_a_pod(case: str) -> None:
         del annotations["ALIYUN_COM_GPU_MEM_EXTENDER"]
     asked["spec"] |= facts
     one = subject(asked)
-    allocation, _ = read_allocation(one.pod, one.pod.metadata.annotations)
+    allocation, _ = read_allocation(one, one.metadata.annotations)
     found = binder_of(one, allocation, [msgspec.convert(event, Event) for event in events], are_whole=are_whole)
 
     assert (found["boundBy"], found["scheduler"], found["cardBy"]) == expected

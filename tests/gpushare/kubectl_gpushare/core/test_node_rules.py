@@ -30,7 +30,7 @@ def labelled(key: str, operator: str, *values: str) -> dict[str, Any]:
 def against(spec: dict[str, Any], of_node: dict[str, Any] | None = None) -> str:
     """The rule that keeps a pod of this spec from a node."""
     one = msgspec.convert(node("a", labels=LABELS, spec=of_node), ScheduledNode)
-    return node_rules.rule_against(one, subject(pod(**spec)).rules)
+    return node_rules.rule_against(one, subject(pod(**spec)))
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_rules_that_are_not_judged_are_named() -> None:
         "containers": [{"ports": [{"hostPort": 80}]}],
     }
 
-    assert node_rules.not_judged(subject(pod(**full)).rules) == [
+    assert node_rules.not_judged(subject(pod(**full))) == [
         "pod affinity", "pod anti-affinity", "topology spread", "volumes", "ports of the host",
     ]  # fmt: skip
-    assert node_rules.not_judged(subject(pod()).rules) == []
+    assert node_rules.not_judged(subject(pod())) == []
 
 
 def test_requests_of_the_pod_itself_count_instead_of_the_sum() -> None:
