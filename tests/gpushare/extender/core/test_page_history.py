@@ -42,7 +42,7 @@ def test_old_decisions_are_dropped_and_still_counted() -> None:
 
 
 def add(trends: Trends, now: float, bound: int = 0) -> None:
-    """A point after so many binds."""
+    """A point after this number of binds."""
     trends.add(now, booked=1, free=2, largest=4, waiting=5, bound=bound)
 
 
