@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from math import ceil
 from typing import Final
@@ -37,8 +38,8 @@ _CPU_STEP: Final = 2000
 _CARD_PARTS: Final = 20
 _CPU_STEPS: Final = 128
 _CARDS: Final = 8
-# Values of node states that are kept; beyond that all are computed again.
-MOST_KNOWN: Final = 20_000
+# Values of node states that are kept.
+_MOST_KNOWN: Final = 20_000
 
 # A healthy card: units free, units in all, model.
 Card = tuple[int, int, str]
@@ -66,7 +67,7 @@ class PodClass:
 class Forecast:
     """How often each class comes, in any measure. A value: its tables are made when they are asked for, and never change."""
 
-    def __init__(self, counts: Mapping[PodClass, float], most_known: int = MOST_KNOWN) -> None:
+    def __init__(self, counts: Mapping[PodClass, float]) -> None:
         asking = (item for item in counts.items() if item[0].size > 0 and item[1] > 0)
         self.counts: Mapping[PodClass, float] = dict(sorted(asking, key=lambda item: -item[1])[:MOST_CLASSES])
         weights = {one: count * one.size**_SIZE_POWER for one, count in self.counts.items()}
@@ -77,23 +78,13 @@ class Forecast:
         self._singles: dict[tuple[str, int], _Single] = {}
         self._several: dict[int, _Several] = {}
         self._tables: dict[tuple[frozenset[str], int], list[list[float]]] = {}
-        self._most_known = most_known
-        self._known: dict[tuple[tuple[Card, ...], int | None], float] = {}
+        # The same node states come with every question.
+        self.waste = lru_cache(maxsize=_MOST_KNOWN)(self._waste)
 
-    @property
-    def known(self) -> int:
-        """How many values of node states are kept."""
-        return len(self._known)
-
-    def waste(self, cards: tuple[Card, ...], cpu_milli: int | None) -> float:
+    def _waste(self, cards: tuple[Card, ...], cpu_milli: int | None) -> float:
         """Units of these cards of one node that are expected to stay unused; ``cpu_milli`` is free, None if it is not known."""
-        state = cards, cpu_milli
-        if state not in self._known:
-            if len(self._known) >= self._most_known:
-                self._known.clear()
-            stranded = 0.0 if cpu_milli is None else self.stranded(cards, cpu_milli)
-            self._known[state] = self.fragments(cards, cpu_milli) + _STRANDED * stranded
-        return self._known[state]
+        stranded = 0.0 if cpu_milli is None else self.stranded(cards, cpu_milli)
+        return self.fragments(cards, cpu_milli) + _STRANDED * stranded
 
     def fragments(self, cards: Sequence[Card], cpu_milli: int | None) -> float:
         """Units that the next pod could not use: all free ones if it does not fit, else those of the cards that do not hold it."""

@@ -121,15 +121,6 @@ def test_rare_classes_are_left_out() -> None:
     assert dict(Forecast({PodClass(1): 1.0, PodClass(4): 0.0}).counts) == {PodClass(1): 1.0}
 
 
-def test_only_so_many_states_are_kept() -> None:
-    """The forecast keeps a limited number of states. Beyond it all is worked out again, with the same result."""
-    expected = Forecast(whole(4000).counts, most_known=2)
-    first = [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)]
-
-    assert expected.known == 2
-    assert [expected.waste(((free, 10, "T4"),), 8000) for free in range(6)] == first
-
-
 def test_an_unhealthy_card_is_none() -> None:
     """Equal cards differ in nothing else that matters here."""
     node = lay_out("n", (Device(0, 16, 2, model="B"), Device(1, 16, model="A"), Device(2, 16, healthy=False)), [])
