@@ -76,7 +76,7 @@ ANNOTATION_GUARDED_NODE: Final = "aliyun.com/gpushare-node"
 # Annotation of a node, written by the extender when it has room for a pod that waits: schedulers look again. Ours.
 ANNOTATION_ROOM: Final = "aliyun.com/gpushare-room"
 
-# Annotation of a node, written by the device plugin: pods that use more of a card than they booked, as JSON (model.overuse). Ours.
+# Annotation of a node, written by the device plugin: pods that use more of a card than they booked, as JSON (model.limits). Ours.
 ANNOTATION_OVERUSE: Final = "aliyun.com/gpushare-overuse"
 # Condition of a node, written by the device plugin: are all its cards healthy? Ours.
 CONDITION_HEALTHY: Final = "GPUShareHealthy"

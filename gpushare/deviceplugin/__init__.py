@@ -5,7 +5,7 @@
 * ``grpc_server`` answers the kubelet's calls, and keeps the plugin registered.
 * ``allocation`` finds the container that a call is for and its ids, and decides whether it may start. Begin with
   ``allocation.allocate``.
-* ``cards`` watches the cards and their health, and writes our part of the Node.
+* ``card_watch`` watches the cards and their health; ``node_status`` writes our part of the Node.
 * ``core`` has the decisions, which are pure.
 * ``kubelet_records`` reads which container has which ids.
 * ``stuck_pod_sweeper`` reports pods that failed admission for a reason that has passed, and deletes those that it may.

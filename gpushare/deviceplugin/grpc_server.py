@@ -20,10 +20,10 @@ from msgspec.structs import replace
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import CardChange
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer
 from gpushare.deviceplugin.core.devices import device_list, spare_slots
+from gpushare.deviceplugin.node_status import NodeWriter
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.errors import GpushareError
 from gpushare.model.cards import MODE_IDS, CardFacts

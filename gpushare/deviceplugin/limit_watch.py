@@ -21,7 +21,6 @@ import msgspec
 from gpushare import wire
 from gpushare.bounds import REPAIRS_A_MINUTE
 from gpushare.cli.plugin_flags import CDI_ANNOTATIONS, CDI_CRI, ContainerFlags, LimitFlags
-from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.candidates import Cards
 from gpushare.deviceplugin.core.container_answer import Answered
 from gpushare.deviceplugin.core.health import CardHealth
@@ -54,6 +53,7 @@ from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.deviceplugin.limit_devices import LimitDeviceFile
+from gpushare.deviceplugin.node_status import NodeWriter
 from gpushare.errors import NoCandidateError
 from gpushare.foreign import UnreadableError, decode_yaml
 from gpushare.kube.api_errors import ApiError, NotFoundError

@@ -23,8 +23,7 @@ from gpushare.deviceplugin.allocation.admission import no_limit
 from gpushare.deviceplugin.allocation.allocate import Allocator
 from gpushare.deviceplugin.allocation.hand_bound import as_a_node
 from gpushare.deviceplugin.allocation.node_view import list_all
-from gpushare.deviceplugin.cards.card_watch import CardNews, CardWatch, follow_declared
-from gpushare.deviceplugin.cards.node_status import NodeWriter
+from gpushare.deviceplugin.card_watch import CardNews, CardWatch, follow_declared
 from gpushare.deviceplugin.core.announced_cards import remembered
 from gpushare.deviceplugin.core.health import CardHealth, XidRules, read_rules
 from gpushare.deviceplugin.core.kept_pods import indices_in_use
@@ -33,6 +32,7 @@ from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.grpc_server import DevicePluginServer, stay_registered
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
 from gpushare.deviceplugin.limit_watch import LimitWatch
+from gpushare.deviceplugin.node_status import NodeWriter
 from gpushare.deviceplugin.stuck_pod_sweeper import LOOK_SECONDS, StuckPodSweeper
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot, until_released, until_units_agree
 from gpushare.deviceplugin.usage_watch import OveruserEvictor, ProcessOwners, UsageWatch

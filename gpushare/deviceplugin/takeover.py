@@ -5,7 +5,7 @@
   the resource while no plugin serves it. Its checkpoint shows which it owns: on a node that ran in ids mode (or the original's
   plugin) ``gpu-mem`` is among them. (A kubelet that goes on running forgets a resource some minutes after its plugin has gone,
   once no pod has any of it.)
-* Pods that were bound in another unit must have ended (``core.former_unit``).
+* Pods that were bound in another unit must have ended (``core.bookings``).
 * Pods of a former boot of the machine that their status still shows as running (``model.pod.is_lingering``) are ended here. None
   of their processes is left, but after a shutdown of the node nothing may ever correct the status
   (kubernetes/kubernetes#98012), and the pod would keep its card. When the plugin starts in another boot than the one that the
@@ -24,10 +24,10 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.deviceplugin.allocation.node_view import list_living, named
-from gpushare.deviceplugin.cards.node_status import NodeWriter
-from gpushare.deviceplugin.core.former_unit import advice, pods_of_other_units
+from gpushare.deviceplugin.core.bookings import advice, pods_of_other_units
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
+from gpushare.deviceplugin.node_status import NodeWriter
 from gpushare.kube.api_errors import ApiError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder

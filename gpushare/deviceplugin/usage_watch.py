@@ -39,7 +39,7 @@ from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder, Level
 from gpushare.manifests import ObjectMeta
 from gpushare.model.cards import NodeCards
-from gpushare.model.overuse import encode_overuse
+from gpushare.model.limits import encode_overuse
 from gpushare.model.pod import controller_of
 from gpushare.nvml.api import NvmlError, Process
 

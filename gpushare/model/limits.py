@@ -1,7 +1,8 @@
-"""The limits that a driver enforces on containers, as the device plugin publishes them on a pod. Pure.
+"""Limits and overuse of card memory, as the device plugin publishes them. Pure.
 
-The author of a pod may have written the text, so its size and each number in it are bounded. A text that is not ours
-names no limits.
+The limits that a driver enforces on containers are on their pod; the pods that use more of a card than they booked are on its node.
+The author of a pod, or a node, may have written the text, so its size and each number in it are bounded. A text that is not ours
+names no limits and no pods.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gpushare import wire
-from gpushare.bounds import LIMITS_TEXT, MESSAGE_KEPT, NAME_CHARACTERS
+from gpushare.bounds import LIMITS_TEXT, MESSAGE_KEPT, NAME_CHARACTERS, OVERUSE_TEXT, OVERUSERS
 from gpushare.foreign import Decoder, entries_of
 from gpushare.manifests import ContainerStatus, Pod
 from gpushare.model.quantity import LARGEST
@@ -117,3 +118,34 @@ def hook_failure(status: ContainerStatus) -> str:
         if any(name in message for name in _OF_THE_HOOK) and "hook" in _QUOTED.sub("", message):
             return message
     return ""
+
+
+class CardOveruse(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A pod, by its uid, that used ``used`` MiB of the card with this index when it was published, and booked ``booked`` MiB."""
+
+    uid: str
+    index: int
+    booked: int
+    used: int
+
+
+_OVERUSE = Decoder(tuple[CardOveruse, ...], 0)
+
+
+def encode_overuse(found: Iterable[CardOveruse]) -> str:
+    """The annotation, "" for no pods; of more than a node may name those with the most MiB above their booking."""
+    worst = sorted(found, key=lambda one: (one.booked - one.used, one.uid, one.index))[: OVERUSERS.most]
+    return msgspec.json.encode(sorted(worst, key=lambda one: (one.index, one.uid))).decode() if worst else ""
+
+
+def read_overuse(text: str | None) -> tuple[CardOveruse, ...]:
+    """The pods that an annotation names."""
+    # Each pod is a list in the text: they are counted before one of them is read.
+    if not text or OVERUSE_TEXT.exceeded(len(text)) or OVERUSERS.exceeded(text.count("[") - 1):
+        return ()
+    return entries_of(text, _OVERUSE, _is_sane_overuse)
+
+
+def _is_sane_overuse(one: CardOveruse) -> bool:
+    numbers = one.index, one.booked, one.used
+    return not NAME_CHARACTERS.exceeded(len(one.uid)) and all(0 <= number <= LARGEST for number in numbers)

@@ -4,7 +4,7 @@ An amount of ``aliyun.com/gpu-mem`` is a number without its unit, and pods outli
 card, which the binder writes on the pod in the same unit (``ALIYUN_COM_GPU_MEM_DEV``), shows which unit that was: no card has
 1024 GiB, and none that is shared has less than 1024 MiB. These are the units of the original. On a node with another unit, such as
 ``256MiB``, there are no pods of an earlier unit, because only our device plugin has such units and it waits for their end
-(``deviceplugin/core/former_unit``).
+(``deviceplugin/core/bookings``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpushare.manifests import Node
 from gpushare.model.cards import MODE_SLOTS, Description, NodeCards, entries_of, read_cards
 from gpushare.model.conditions import not_limited
 from gpushare.model.eviction import FIXED, Evictable
-from gpushare.model.overuse import CardOveruse, read_overuse
+from gpushare.model.limits import CardOveruse, read_overuse
 from gpushare.model.quantity import MIB_PER_GIB, MemoryUnit, is_number, parse_units
 
 _MIB: Final = 1

@@ -40,13 +40,13 @@ from gpushare.deviceplugin.allocation.exchange import SETTLED_SECONDS, Exchange,
 from gpushare.deviceplugin.allocation.hand_bound import HandBound
 from gpushare.deviceplugin.allocation.node_view import NodeView
 from gpushare.deviceplugin.allocation.verification import HeldError, HoldReason, Verification
-from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.bookings import kept_ids
 from gpushare.deviceplugin.core.container_answer import ContainerAnswer
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
 from gpushare.deviceplugin.core.write_budget import WriteBudget
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
+from gpushare.deviceplugin.node_status import NodeWriter
 from gpushare.errors import GpushareError
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder

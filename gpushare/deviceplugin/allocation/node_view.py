@@ -11,7 +11,6 @@ from typing import Final
 
 from gpushare import wire
 from gpushare.bounds import PODS_OF_A_PAGE
-from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.bookings import allocation_by_book, open_units, pod_cards
 from gpushare.deviceplugin.core.candidates import Candidate
 from gpushare.deviceplugin.core.devices import DeviceIds
@@ -20,6 +19,7 @@ from gpushare.deviceplugin.core.kept_pods import KeptPod, cut_down
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.repair import PodCard, aims
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
+from gpushare.deviceplugin.node_status import NodeWriter
 from gpushare.kube.api_errors import REFUSALS, ApiError, ConflictError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import Pod

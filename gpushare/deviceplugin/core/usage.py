@@ -34,8 +34,8 @@ from gpushare.deviceplugin.core.kept_pods import KeptPod
 from gpushare.deviceplugin.core.stuck_pods import no_successor
 from gpushare.manifests import ObjectMeta
 from gpushare.model.cards import NodeCards
+from gpushare.model.limits import CardOveruse
 from gpushare.model.node import unit_mib
-from gpushare.model.overuse import CardOveruse
 from gpushare.model.pod import controller_of, is_deleting
 
 MIB: Final = 1024 * 1024

@@ -17,12 +17,12 @@ from typing import Any
 
 from gpushare.cli.plugin_flags import ContainerFlags
 from gpushare.deviceplugin.allocation.allocate import Allocator
-from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import PhysicalCard
 from gpushare.deviceplugin.core.devices import device_list
 from gpushare.deviceplugin.core.health import CardHealth, XidRules
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.kubelet_records import KubeletRecords
+from gpushare.deviceplugin.node_status import NodeWriter
 from gpushare.deviceplugin.proto import deviceplugin_pb2 as pb
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder

@@ -10,8 +10,8 @@ import pytest
 
 from gpushare.deviceplugin import takeover
 from gpushare.deviceplugin.allocation.node_view import list_all
-from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.node_pods import NodePods
+from gpushare.deviceplugin.node_status import NodeWriter
 from gpushare.deviceplugin.takeover import end_pods_of_former_boot
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare.model.limits import CardOveruse
 from gpushare.model.node import Booking, Device, Published, laid_out_with, lay_out, unit_of_size, units_now
-from gpushare.model.overuse import CardOveruse
 
 
 @given(st.integers(0, 100), st.integers(0, 300))

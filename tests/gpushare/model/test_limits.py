@@ -1,4 +1,4 @@
-"""Promises of gpushare.model.limits: the text on a pod, and failures of NVIDIA's hook."""
+"""Promises of gpushare.model.limits: the texts on a pod and on a node, and failures of NVIDIA's hook."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpushare.bounds import OVERUSE_TEXT, OVERUSERS
 from gpushare.manifests import ContainerStatus
-from gpushare.model.limits import STATES, ContainerLimit, encode_limits, hook_failure, read_limits
+from gpushare.model.limits import (
+    STATES,
+    CardOveruse,
+    ContainerLimit,
+    encode_limits,
+    encode_overuse,
+    hook_failure,
+    read_limits,
+    read_overuse,
+)
+from gpushare.model.quantity import LARGEST
 
-NUMBERS = st.integers(0, 2**63 - 1)
+NUMBERS = st.integers(0, LARGEST)
 LIMITS = st.lists(
     st.builds(ContainerLimit, st.text(max_size=20), NUMBERS, st.sampled_from(STATES), NUMBERS), max_size=9
 )
@@ -83,3 +94,42 @@ BACK_OFF = state("waiting", "CrashLoopBackOff", "back-off 5m0s restarting failed
 def test_a_failure_of_the_hook_is_the_runtimes_word(status: dict[str, Any], fails: bool) -> None:
     """The author of a pod can feign none by a command, or by the message of a container that has run."""
     assert (hook_failure(msgspec.convert({"name": "c", **status}, ContainerStatus)) != "") is fails
+
+
+UIDS = st.uuids().map(str)
+PODS = st.lists(st.builds(CardOveruse, UIDS, st.integers(0, 127), NUMBERS, NUMBERS), max_size=8)
+
+
+@given(found=PODS)
+def test_reader_gets_what_the_writer_published(found: list[CardOveruse]) -> None:
+    """In the order of cards, whatever the order of the look."""
+    assert read_overuse(encode_overuse(found)) == tuple(sorted(found, key=lambda one: (one.index, one.uid)))
+
+
+def test_no_pods_are_no_annotation() -> None:
+    """The annotation goes away with the last pod."""
+    assert encode_overuse([]) == ""
+    assert read_overuse(None) == read_overuse("") == ()
+
+
+def test_worst_pods_of_too_many_are_named() -> None:
+    """The text stays within what its readers take, and with the largest numbers too."""
+    pods = [CardOveruse(f"{number:036}", 0, 1024, 1024 + number) for number in range(1000)]
+    named = read_overuse(encode_overuse(pods))
+    largest = [CardOveruse("u" * 36, 127, LARGEST, LARGEST)] * 1000
+
+    assert [one.used - 1024 for one in named] == [*range(1000 - OVERUSERS.most, 1000)]
+    assert len(encode_overuse(largest)) <= OVERUSE_TEXT.most
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no json", "{}", '[["u",0,1]]', '[["u",0,1,"2"]]', '[["u",-1,1,2]]', f'[["u",0,1,{LARGEST + 1}]]',
+        f'[["{"u" * 254}",0,1,2]]', f'[["u",0,1,2]]{" " * OVERUSE_TEXT.most}', '[["\ud800",0,1,2]]',
+        "[" + '["u",0,1,2],' * OVERUSERS.most + '["u",0,1,2]]', "[" * 1500 + "]" * 1500,
+    ],
+)  # fmt: skip
+def test_a_text_that_is_not_ours_names_no_pods(text: str) -> None:
+    """A node can write anything."""
+    assert read_overuse(text) == ()

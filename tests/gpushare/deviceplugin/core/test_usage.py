@@ -32,7 +32,7 @@ from gpushare.deviceplugin.core.usage import (
 )
 from gpushare.manifests import ObjectMeta
 from gpushare.model.cards import CardFacts, NodeCards
-from gpushare.model.overuse import CardOveruse
+from gpushare.model.limits import CardOveruse
 from tests.gpushare.deviceplugin.core.bound_pod import bound_pod
 
 CARDS = NodeCards(

@@ -31,8 +31,8 @@ from gpushare.extender.core.page_document import (
 from gpushare.extender.core.page_history import BOUND, Decisions
 from gpushare.manifests import PodCondition, PodStatus, Presence
 from gpushare.model.cards import CardFacts, NodeCards, encode_cards
+from gpushare.model.limits import CardOveruse
 from gpushare.model.node import Booking, Device, NodeInfo, Published, lay_out
-from gpushare.model.overuse import CardOveruse
 from gpushare.model.pod import Request
 from tests.gpushare.extender.core.booked import node, pod
 

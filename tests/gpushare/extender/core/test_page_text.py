@@ -18,8 +18,8 @@ from gpushare.extender.core.page_document import Facts, PageDocument, WaitingPod
 from gpushare.extender.core.page_history import NOT_BOUND, Decision, Point
 from gpushare.extender.core.page_text import View, ago, amount, chosen, fragments, freshness, percent, view_of
 from gpushare.model.eviction import FIXED
+from gpushare.model.limits import CardOveruse
 from gpushare.model.node import Booking, Device, NodeInfo, Published, lay_out
-from gpushare.model.overuse import CardOveruse
 
 T4, P4 = "Tesla T4", "Tesla P4"
 NODES = (

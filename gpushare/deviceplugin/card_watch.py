@@ -17,12 +17,12 @@ from typing import Final, TypeVar
 from urllib.parse import quote
 
 from gpushare import wire
-from gpushare.deviceplugin.cards.node_status import NodeWriter
 from gpushare.deviceplugin.core.announced_cards import NO_INDEX, CardChange, PhysicalCard, Roster, count_cards, uuids_of
 from gpushare.deviceplugin.core.health import CardHealth, ContainerFault, Recovery
 from gpushare.deviceplugin.core.kept_pods import indices_of
 from gpushare.deviceplugin.core.node_pods import NodePods
 from gpushare.deviceplugin.core.plugin_metrics import PluginMetrics
+from gpushare.deviceplugin.node_status import NodeWriter
 from gpushare.foreign import Decoder, UnreadableError
 from gpushare.kube.api_errors import ApiError, NotFoundError
 from gpushare.kube.client import ApiClient

@@ -45,8 +45,8 @@ from gpushare.deviceplugin.core.announced_cards import (
     shape,
     uuids_of,
 )
+from gpushare.deviceplugin.core.bookings import unit_before
 from gpushare.deviceplugin.core.devices import check_ids
-from gpushare.deviceplugin.core.former_unit import unit_before
 from gpushare.deviceplugin.core.health import CardHealth, Recovery, XidRules, named_cards
 from gpushare.errors import TooManyIdsError
 from gpushare.kube.api_errors import ApiError

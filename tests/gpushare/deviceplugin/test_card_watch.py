@@ -1,4 +1,4 @@
-"""Promises of gpushare.deviceplugin.cards.card_watch, node_status and of the lists that a kubelet gets."""
+"""Promises of gpushare.deviceplugin.card_watch, node_status and of the lists that a kubelet gets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pynvml
 import pytest
 
 from fake_nvml.state import State
-from gpushare.deviceplugin.cards import card_watch, node_status
-from gpushare.deviceplugin.cards.card_watch import follow_declared
+from gpushare.deviceplugin import card_watch, node_status
+from gpushare.deviceplugin.card_watch import follow_declared
 from gpushare.deviceplugin.core.health import SECONDS, ContainerFaultError, XidRules
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.manifests import NodeStatus as Status
