@@ -10,22 +10,11 @@ import pytest
 from gpushare.manifests import Node, NodeCondition, ReportedNode
 from gpushare.model.conditions import (
     answers_limits,
-    healthy_condition,
     heartbeat_age,
     kept_node,
     not_limited,
     time_text,
 )
-
-
-def test_condition_of_a_node_is_ours_alone() -> None:
-    """A node with a kubelet's conditions alone, or without a status, has none."""
-    ready, ours = {"type": "Ready", "status": "True"}, {"type": "GPUShareHealthy", "status": "False"}
-    node = msgspec.convert({"status": {"conditions": [ready, ours]}}, ReportedNode)
-    kubelets = msgspec.convert({"status": {"conditions": [ready]}}, ReportedNode)
-
-    assert healthy_condition(node) == NodeCondition("GPUShareHealthy", "False")
-    assert healthy_condition(kubelets) is healthy_condition(ReportedNode()) is None
 
 
 @pytest.mark.parametrize(

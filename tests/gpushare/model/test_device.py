@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpushare.model.limits import CardOveruse
-from gpushare.model.node import Booking, Device, Published, laid_out_with, lay_out, unit_of_size, units_now
+from gpushare.model.node import Booking, Device, laid_out_with, lay_out, unit_of_size, units_now
 
 
 @given(st.integers(0, 100), st.integers(0, 300))
@@ -99,15 +98,6 @@ def test_a_converted_booking_is_converted_once() -> None:
     assert again.bookings[0].card_size == 0
 
 
-def test_a_node_laid_out_again_keeps_what_it_published() -> None:
-    """Its refusal and its overuse are the node's, whatever pods are on it."""
-    overuse = (CardOveruse("u", 0, 1024, 2048),)
-    node = lay_out("n", (card(15360, MIB),), [], Published("newer", overuse))
-    again = laid_out_with(node, [])
-
-    assert (again.name, again.published) == ("n", Published("newer", overuse))
-
-
 def test_a_card_that_is_not_there_has_no_unit() -> None:
     """The amount on it stays as it is, and the card beside it counts in its present unit."""
     node = lay_out("n", (card(15360, MIB),), [Booking("u", "d", "p", 6, ((0, 3), (7, 3)), card_size=15)])
@@ -132,14 +122,6 @@ def test_each_share_is_in_the_unit_of_its_card(
     by_index = {one.index: one for one in cards}
 
     assert laid.shares == tuple((index, units_now(units, size, by_index[index])) for index, units in shares)
-
-
-def test_pod_on_two_cards_during_a_repair_holds_one_amount() -> None:
-    """A pod on two cards is booked on both in the present unit, but its own amount is that of one card."""
-    cards = (card(15360, MIB), card(11264, MIB, index=1))
-    node = lay_out("n", cards, [Booking("u", "d", "p", 3, ((0, 3), (1, 3)), card_size=15)])
-
-    assert ([one.used for one in node.devices], node.bookings[0].units, node.unplaced) == ([3072, 3072], 3072, 0)
 
 
 @pytest.mark.parametrize(("size", "unit"), [(1, GIB), (192, GIB), (1023, GIB), (1024, MIB), (196608, MIB)])

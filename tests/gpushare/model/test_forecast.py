@@ -86,17 +86,6 @@ def test_cards_without_units_are_no_cards() -> None:
     assert whole(4000).waste((), 8000) == 0
 
 
-def test_a_larger_card_elsewhere_changes_nothing() -> None:
-    """The remembered value and the computed one are of one scale."""
-    expected = Forecast({PodClass(3, cpu_milli=3000): 2, PodClass(10, cpu_milli=9000): 1})
-    before, after = ((10, 16, "x"),), ((7, 16, "x"),)
-    alone = Forecast(expected.counts).waste(before, 8000) - Forecast(expected.counts).waste(after, 5000)
-    first = expected.waste(before, 8000)
-    expected.waste(((80, 80, "x"),), 8000)
-
-    assert first - expected.waste(after, 5000) == alone
-
-
 def test_who_takes_next_to_nothing_ends() -> None:
     """A class without CPU with less memory than a step of the table takes a step."""
     tiny = Forecast({PodClass(1): 1})

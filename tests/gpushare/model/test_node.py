@@ -86,13 +86,6 @@ def test_cards_come_from_the_annotation_where_it_is_valid() -> None:
     )
 
 
-def test_a_unit_that_says_nothing_is_no_unit() -> None:
-    """The cards are still shared; only their amount of memory is unknown."""
-    odd = msgspec.structs.replace(MIXED, unit="handful")
-
-    assert {device.unit_mib for device in devices_of(node(gpus("38", "3"), encode_cards(odd)))} == {0}
-
-
 @pytest.mark.parametrize("capacity", [gpus("42", "3"), gpus("38", "2"), gpus("28", "2")])
 def test_annotation_that_contradicts_the_capacity_is_no_belief(capacity: dict[str, object]) -> None:
     """After a rollback to the Go plugin it is stale: total divided by count, as that plugin means it."""
@@ -110,11 +103,6 @@ def test_annotation_that_contradicts_the_capacity_is_no_belief(capacity: dict[st
 def test_a_node_without_sensible_numbers_has_no_cards(capacity: dict[str, object] | None) -> None:
     """No status, no memory, no count, or something that is no whole number: not a GPU node, and no crash."""
     assert devices_of(node(capacity)) == devices_of(Node()) == ()
-
-
-def test_quantities_of_a_node_may_be_canonical() -> None:
-    """The API server writes 22000 as 22k."""
-    assert devices_of(node(gpus("22k", "2"))) == (Device(0, 11_000), Device(1, 11_000))
 
 
 def test_declared_unhealthy_cards_are_unhealthy() -> None:
@@ -219,13 +207,6 @@ def test_a_booking_takes_its_slots_of_each_of_its_cards() -> None:
     assert [(device.slots_used, device.free_slots) for device in info.devices] == [(2, 0), (2, 1)]
     assert (info.counts_slots, info.largest_free, info.largest_total, info.unplaced) == (True, 37, 80, 0)
     assert laid_out_with(info, info.bookings) == info
-
-
-def test_a_node_in_ids_mode_counts_no_slots() -> None:
-    """However many containers: its memory alone decides."""
-    info = lay_out("n", (Device(0, 80),), [Booking("u", "d", "a", 5, ((0, 5),), 9)])
-
-    assert (info.counts_slots, info.largest_free, info.devices[0].slots_used) == (False, 75, 0)
 
 
 def test_a_node_with_too_many_pods_gets_no_more() -> None:

@@ -184,17 +184,6 @@ def test_fragmentation_is_binpack_as_long_as_nothing_is_expected() -> None:
     assert question(grouped, snapshot, "fragmentation").group_cards == {"n": {0}}
 
 
-def test_a_question_has_what_its_policy_needs() -> None:
-    """The pod's own policy comes before the cluster's."""
-    forecast = Forecast({PodClass(8): 1})
-    snapshot = Snapshot(forecast=lambda: forecast, free_cpu={"n": 7})
-    request = Request(4, wishes=Wishes(policy="fragmentation"))
-
-    assert question(request, snapshot) == Question(request, "fragmentation", {}, forecast, 0, {"n": 7})
-    assert question(request, snapshot, "spread", 3).cpu_milli == 3
-    assert question(Request(4), snapshot, "spread", 3) == Question(Request(4), "spread")
-
-
 def on_card(uid: str, index: int, group: str = "") -> Booking:
     """A pod of one unit."""
     return Booking(uid, "ns", uid, 1, ((index, 1),), group=group)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpushare.errors import InvalidQuantityError, InvalidWishError
+from gpushare.errors import InvalidWishError
 from gpushare.manifests import Container, ObjectMeta, Pod, PodSpec, Resources
 from gpushare.model.pod import (
     Request,
@@ -89,13 +89,6 @@ def test_limit_counts_and_the_request_only_without_a_limit() -> None:
     only = {"name": "b", "resources": {"limits": {"cpu": "1"}, "requests": {"aliyun.com/gpu-mem": "3"}}}
 
     assert pod_request(pod([both, only])) == 5
-
-
-@pytest.mark.parametrize("units", ["1.5", "-1", "x"])
-def test_a_request_that_is_no_whole_number_is_an_error(units: str) -> None:
-    """Never rounded, never ignored."""
-    with pytest.raises(InvalidQuantityError):
-        pod_request(pod([container("a", units)]))
 
 
 @pytest.mark.promise("EXT-003")

@@ -71,11 +71,6 @@ def test_parse_units_refuses_fractions_negatives_and_overflow(text: str) -> None
         parse_units(text)
 
 
-def test_parse_units_takes_bare_json_numbers() -> None:
-    """YAML authors write 3 without quotes."""
-    assert parse_units(3) == 3
-
-
 @pytest.mark.parametrize(("text", "mib"), [("GiB", 1024), ("MiB", 1), ("256MiB", 256), ("2GiB", 2048)])
 def test_memory_unit_reads_its_three_forms(text: str, mib: int) -> None:
     """GiB, MiB, and a number of either."""

@@ -154,13 +154,6 @@ def test_models_are_compared_by_whole_words(wanted: str, model: str, is_one: boo
     assert wishes_of(pod(card_model_not=wanted)).allow_model(model) is not is_one
 
 
-def test_a_ban_wins_over_a_wish() -> None:
-    """Where both name a card."""
-    wishes = wishes_of(pod(card_model="T4", card_uuid="GPU-1,GPU-2", card_uuid_not="GPU-1"))
-
-    assert [wishes.allow_uuid(uuid) for uuid in ("GPU-1", "GPU-2", "GPU-3")] == [False, True, False]
-
-
 @pytest.mark.parametrize(
     ("name", "text", "bound"),
     [
