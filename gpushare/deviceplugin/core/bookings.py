@@ -167,7 +167,7 @@ def pods_of_other_units(pods: Iterable[KeptPod], cards: NodeCards, before: Memor
     If that is not known, the size of the card that was written on each pod shows its unit.
     """
     unit = MemoryUnit.parse(cards.unit)
-    # A pod whose card has one of these sizes is of the present unit, and so is one if nothing shows another.
+    # A pod is of the present unit if its card has one of these sizes, or if nothing shows another.
     sizes = {0, *(card.units for card in cards.cards)}
     found = []
     for pod in pods:

@@ -37,29 +37,19 @@ def pod(containers: Sequence[object], init: Sequence[object] | None = None, **st
     return msgspec.convert(document, Pod)
 
 
-@pytest.mark.parametrize(
-    ("containers", "init", "units"),
-    [
-        ([container("a", "1"), container("b", "2"), container("c")], [], 3),
-        ([container("a", "2")], [container("i", "5"), container("j", "1")], 5),
-        (
-            [container("a", "3")],
-            [container("i", "4"), container("s", "2", restartPolicy="Always"), container("j", "4")],
-            6,
-        ),
-        (
-            [container("a", "1")],
-            [container("s", "2", restartPolicy="Always"), container("t", "3", restartPolicy="Always")],
-            6,
-        ),
-    ],
-    ids=[
-        "containers run together",
-        "init containers run alone",
-        "a sidecar runs beside all after it",
-        "sidecars run together",
-    ],
-)
+SIDECAR = container("s", "2", restartPolicy="Always")
+# Containers, init containers, and the units that the pod holds.
+WORST: dict[str, tuple[list[object], list[object], int]] = {
+    "containers run together": ([container("a", "1"), container("b", "2"), container("c")], [], 3),
+    "init containers run alone": ([container("a", "2")], [container("i", "5"), container("j", "1")], 5),
+    "a sidecar runs beside all after it": (
+        [container("a", "3")], [container("i", "4"), SIDECAR, container("j", "4")], 6,
+    ),
+    "sidecars run together": ([container("a", "1")], [SIDECAR, container("t", "3", restartPolicy="Always")], 6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("containers", "init", "units"), WORST.values(), ids=WORST.keys())
 def test_a_pod_requests_what_it_holds_at_its_worst_moment(
     containers: list[object], init: list[object], units: int
 ) -> None:
