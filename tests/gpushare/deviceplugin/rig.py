@@ -25,6 +25,7 @@ from gpushare.deviceplugin.main import DevicePlugin
 from gpushare.kube.client import ApiClient
 from gpushare.kube.event_recorder import EventRecorder
 from gpushare.nvml.session import NvmlSession, NvmlThread
+from tests.gpushare.deviceplugin.admitting_node import gpu_pod
 from tests.servers import StubApi, http_pool, serve, until
 
 SURVEY = 10.0
@@ -116,19 +117,7 @@ def new_node() -> dict[str, Any]:
 
 def holder(name: str, index: int) -> dict[str, Any]:
     """A running pod that holds that card."""
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": f"uid-{name}",
-            "annotations": {"ALIYUN_COM_GPU_MEM_IDX": str(index), "ALIYUN_COM_GPU_MEM_ASSUME_TIME": "1"},
-        },
-        "spec": {
-            "nodeName": "rig",
-            "containers": [{"name": "c", "resources": {"limits": {"aliyun.com/gpu-mem": "1"}}}],
-        },
-        "status": {"phase": "Running"},
-    }
+    return gpu_pod(name, 1, card=index) | {"status": {"phase": "Running"}}
 
 
 @contextlib.asynccontextmanager

@@ -106,7 +106,7 @@ async def test_a_refused_annotation_is_logged_once(
     simulate: Simulate, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A policy of an earlier version may refuse it; the plugin goes on, and writes no more often than a bound."""
-    status = {"phase": "Running", "containerStatuses": [{"name": "c", "state": {"running": {}}, "containerID": ID}]}
+    status = {"phase": "Running", "containerStatuses": [{"name": "c0", "state": {"running": {}}, "containerID": ID}]}
     api = StubApi(nodes=[new_node()], pods=[holder("player", 0) | {"status": status}])
     flags = ("--memory-limit=driver", f"--cgroup-root={tmp_path}", f"--proc-root={tmp_path}")
     async with running(simulate("t4x2", driver="610.43.02"), api=api, more=flags) as rig:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,26 +48,30 @@ class Watch:
 
 
 Respond = Callable[[Call], Answer | Watch | str]
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class ScriptedApi:
-    """Asks ``respond`` for each answer; ``calls`` holds every request."""
+    """Asks ``respond`` for each answer; ``calls`` holds every request. ``serve`` may be replaced, to answer without HTTP."""
 
     def __init__(self, respond: Respond) -> None:
         self.respond = respond
         self.calls: list[Call] = []
+        self.serve: Serve = self._answer
 
     def of(self, method: str, *, watch: bool = False) -> list[Call]:
         """The calls of that method, watches or others."""
         return [call for call in self.calls if call.method == method and ("watch" in call.query) is watch]
 
-    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one request."""
+        self.calls.append(await _read(reader))
+        await _write(self.respond(self.calls[-1]), reader, writer)
+
+    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection until that ends, or the client leaves."""
         try:
-            call = await _read(reader)
-            if call is not None:
-                self.calls.append(call)
-                await _write(self.respond(call), reader, writer)
+            await self.serve(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         except asyncio.CancelledError:
@@ -141,7 +145,7 @@ def event(kind: str, item: Any) -> dict[str, Any]:
     return {"type": kind, "object": item}
 
 
-async def _read(reader: asyncio.StreamReader) -> Call | None:
+async def _read(reader: asyncio.StreamReader) -> Call:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, target, _ = head[0].split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}

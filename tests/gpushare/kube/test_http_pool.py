@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from gpushare.kube import http_pool
 from gpushare.kube.api_errors import UnauthorizedError, UnreachableError
 from gpushare.kube.client import ApiClient
-from tests.gpushare.kube.scripted_api import Answer, ScriptedApi, answer_with, client_of, listen
+from tests.gpushare.kube.scripted_api import Answer, ScriptedApi, Serve, answer_with, client_of, listen
 from tests.passing_time import pass_time_until
 from tests.servers import anonymous
 
 PATH = "/api/v1/namespaces/n/leases/l"
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-
-class ByHand(ScriptedApi):
+def by_hand(serve: Serve) -> ScriptedApi:
     """Serves each connection as a test decides, over HTTP or not."""
-
-    def __init__(self, serve: Serve) -> None:
-        super().__init__(lambda call: Answer())
-        self._serve = serve
-
-    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Until the test's function ends, or the client leaves."""
-        try:
-            await self._serve(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        except asyncio.CancelledError:
-            writer.transport.abort()
-        finally:
-            writer.close()
+    api = ScriptedApi(lambda call: Answer())
+    api.serve = serve
+    return api
 
 
 @pytest.mark.parametrize(("method", "times"), [("PUT", 1), ("DELETE", 1), ("PATCH", 1), ("POST", 1), ("GET", 2)])
@@ -52,7 +37,7 @@ async def test_a_write_is_sent_once_whatever_becomes_of_its_connection(method: s
                 return
             writer.write(EMPTY)
 
-    async with listen(ByHand(serve)) as url, client_of(url) as client:
+    async with listen(by_hand(serve)) as url, client_of(url) as client:
         await client.request("GET", PATH)
         if method == "GET":
             assert await client.request(method, PATH) == b"{}"
@@ -73,7 +58,7 @@ async def test_many_parallel_requests_share_few_kept_connections() -> None:
         while await reader.readuntil(b"\r\n\r\n"):
             writer.write(EMPTY)
 
-    async with listen(ByHand(serve)) as url, client_of(url) as client:
+    async with listen(by_hand(serve)) as url, client_of(url) as client:
         opened = []
         for _ in range(2):
             await asyncio.gather(*(client.list_pods() for _ in range(100)))
@@ -95,7 +80,7 @@ async def test_what_a_server_says_unasked_is_no_answer() -> None:
                 writers[0].write(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 2\r\n\r\nno")
             writer.write(EMPTY)
 
-    async with listen(ByHand(serve)) as url, client_of(url) as client, client_of(url) as other:
+    async with listen(by_hand(serve)) as url, client_of(url) as client, client_of(url) as other:
         await client.request("GET", PATH)
         # Its answer is sent after the 408, so both have arrived.
         await other.request("GET", PATH)
@@ -116,7 +101,7 @@ async def test_a_continue_without_an_answer_ends_after_the_timeout(method: str) 
         arrived.set()
         await reader.read()
 
-    async with listen(ByHand(serve)) as url, client_of(url) as client:
+    async with listen(by_hand(serve)) as url, client_of(url) as client:
         request = asyncio.create_task(client.request(method, PATH))
         await arrived.wait()
         await pass_time_until(request.done)
@@ -134,7 +119,7 @@ async def test_a_server_that_does_not_read_keeps_no_caller() -> None:
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         await asyncio.sleep(30)
 
-    async with listen(ByHand(serve)) as url, client_of(url, timeout_seconds=0.1) as client:
+    async with listen(by_hand(serve)) as url, client_of(url, timeout_seconds=0.1) as client:
         with pytest.raises(UnreachableError):
             await client.request("PATCH", PATH, body={"text": "x" * 20_000_000})
 
@@ -202,7 +187,7 @@ async def test_a_new_login_holds_no_connection() -> None:
         await reader.read()
         ended.set()
 
-    async with listen(ByHand(serve)) as url, client_of(url, login=fails) as client:
+    async with listen(by_hand(serve)) as url, client_of(url, login=fails) as client:
         with pytest.raises(UnauthorizedError, match="no plugin"):
             await client.request("POST", PATH, body={})
 
@@ -224,7 +209,7 @@ async def test_a_chunk_that_is_none_ends_a_stream() -> None:
             taken.set()
             await anext(stream)
 
-    async with listen(ByHand(serve)) as url, client_of(url) as client:
+    async with listen(by_hand(serve)) as url, client_of(url) as client:
         with pytest.raises(UnreachableError):
             await read(client)
 
@@ -239,7 +224,7 @@ async def test_an_abandoned_stream_ends_its_connection() -> None:
         assert await reader.read() == b""
         ended.set()
 
-    async with listen(ByHand(serve)) as url, client_of(url) as client:
+    async with listen(by_hand(serve)) as url, client_of(url) as client:
         async with client.stream("/api/v1/pods", {"watch": "1"}, silence_seconds=30) as stream:
             await anext(stream)
         await asyncio.wait_for(ended.wait(), 300)
