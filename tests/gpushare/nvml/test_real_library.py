@@ -17,7 +17,7 @@ from fake_nvml.native.build import library_folder
 from fake_nvml.state import State
 from gpushare.nvml.api import NoDriverError
 from gpushare.nvml.session import NvmlSession
-from tests.gpushare.deviceplugin.plugin_program import node, run
+from tests.gpushare.deviceplugin.test_main import node, run
 from tests.servers import StubApi, kubeconfig, serve
 
 VARIABLE = "LIBNVIDIA_ML"
