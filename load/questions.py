@@ -15,8 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from load.load_commands import LoadError
-from load.simulated.simulated_objects import pod_object
-from load.simulated.simulated_world import NAMESPACE, Pod
+from load.simulated.simulated_objects import NAMESPACE, Pod, pod_object
 
 PREFIX: Final = "/gpushare-scheduler"
 # ``MaxExtenderPriority`` of k8s.io/kube-scheduler/extender/v1.

@@ -16,7 +16,7 @@ from typing import Any, Final
 from clusters.api.waiting import eventually
 from clusters.processes.commands import Progress
 from clusters.processes.scratch import free_port, scratch_folder
-from load.bench import allocations, device_list
+from load.bench import plugin_bench
 from load.bench.bench_figures import NOTHING, round_medians, summary, targets, text
 from load.bench.bench_servers import (
     Bed,
@@ -140,9 +140,9 @@ class Measuring:
             async with AsyncExitStack() as stack:
                 await self._cluster(replace(self._bed, stack=stack), nodes, [nothing] if nothing else [])
         self._say("device plugin: a long list, and at rest")
-        self.run["device_list"] = await device_list.measure(self._plan.rest_seconds)
+        self.run["device_list"] = await plugin_bench.measure_list(self._plan.rest_seconds)
         self._say("device plugins: Allocate, without and with limits")
-        self.run["allocations"] = await allocations.measure(min(self._plan.questions, _ALLOCATIONS))
+        self.run["allocations"] = await plugin_bench.measure_allocations(min(self._plan.questions, _ALLOCATIONS))
 
     async def _cluster(self, bed: Bed, nodes: int, floor: list[Server]) -> None:
         file = CLUSTERS / f"nodes-{nodes}.yaml"

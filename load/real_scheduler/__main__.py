@@ -27,10 +27,9 @@ from load.bench.bench_servers import Bed, c_compiler
 from load.load_commands import count, exit_code, seed
 from load.load_reports import write
 from load.real_scheduler import scheduler_figures
-from load.real_scheduler.measured_control_plane import MeasuredControlPlane
+from load.real_scheduler.measured_control_plane import MeasuredControlPlane, bring_up
 from load.real_scheduler.scheduler_figures import AGREES, CARDS, KINDS, MIXES, UNITS, WITH, WITHOUT, Turn, Workload
-from load.simulated.on_control_plane import bring_up
-from load.simulated.simulated_world import Node, Pod, World
+from load.simulated.simulated_objects import Node, Pod, World
 
 _ALL: Final = 100
 # The units that other pods leave on a card.

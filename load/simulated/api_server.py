@@ -24,8 +24,7 @@ from gpushare import wire
 from load.load_commands import exit_code
 from load.simulated.cluster import NODES, PODS, REMEMBERED, Cluster, Event
 from load.simulated.cluster_file import build, read
-from load.simulated.simulated_objects import node_object
-from load.simulated.simulated_world import NAMESPACE, Pod
+from load.simulated.simulated_objects import NAMESPACE, Pod, node_object
 
 _INDEX: Final = re.compile(r"[0-9]{1,3}")
 _COUNTS: Final = ("events", "binds", "created", "ended", "over_booked", "over_booked_knowingly", "binds_without_card")

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from load.simulated.simulated_objects import node_object, pod_object
-from load.simulated.simulated_world import Cards, Pod, World
+from load.simulated.simulated_objects import Cards, Pod, World, node_object, pod_object
 
 NODES: Final = "/api/v1/nodes"
 PODS: Final = "/api/v1/pods"

@@ -13,7 +13,7 @@ from fake_nvml.card_models import model
 from fake_nvml.core.box_cards import CardModel
 from fake_nvml.fake_nvml_errors import CatalogueError
 from load.load_commands import read_data
-from load.simulated.simulated_world import Node, Pod, World
+from load.simulated.simulated_objects import Node, Pod, World
 
 # Cards are as the newest driver counts them.
 _DRIVER: Final = "580.65"

@@ -10,7 +10,7 @@ import pytest
 
 from load.simulated.api_server import Pace
 from load.simulated.cluster import PODS, Cluster
-from load.simulated.simulated_world import Node, Pod, World
+from load.simulated.simulated_objects import Node, Pod, World
 
 WORLD = World(
     nodes=(Node("a", 2, 15, "Tesla T4", 15360, {"zone": "z"}), Node("b", 4, 22)),
