@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from e2e.onsite import carry, validate
+from e2e.onsite import validate
 from e2e.reference import faulty_implementations
 from e2e.report import side_by_side
 from e2e.site import look_verbs
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the verb; the result is the exit code."""
     parser = argparse.ArgumentParser(prog="python -m e2e", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for module in (look_verbs, validate, carry, side_by_side, faulty_implementations):
+    for module in (look_verbs, validate, side_by_side, faulty_implementations):
         module.add_verbs(verbs)
     arguments = parser.parse_args(argv)
     try:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from e2e.checkers.overcommit import is_over
-from e2e.quantities import whole_number
+from e2e.checkers.pod_requests import whole_number
 from e2e.report.verdict_table import CardFacts, NodeFacts
 from e2e.site.invariants import other_resources
 from e2e.site.node_cards import UnreadableError, described

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.commands import python
-from e2e.onsite.carry import carry
+from e2e.onsite.validate import carry
 from e2e.report.verdict_files import read
 from e2e.site import SiteError
 from fake_nvml.box import Box

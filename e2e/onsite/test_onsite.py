@@ -13,8 +13,7 @@ from clusters.api.api_client import Object
 from clusters.api.waiting import glimpse
 from clusters.providers import BARE
 from e2e import spec
-from e2e.checkers.history import Card, Cards, Listed
-from e2e.checkers.judgement import judge
+from e2e.checkers.history import Card, Cards, Listed, judge
 from e2e.checkers.overcommit import over_booked, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.right_card import check_pod
