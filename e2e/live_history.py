@@ -10,8 +10,7 @@ from typing import Literal
 from clusters.api.api_client import ApiClient, Object
 from clusters.api.resources import NODES, PODS, Resource
 from clusters.api.waiting import DEFAULT_SECONDS, meanwhile, until
-from e2e.checkers.history import Cards, Change
-from e2e.checkers.judgement import Finding, Judge
+from e2e.checkers.history import Cards, Change, Finding, Judge
 from e2e.checkers.overcommit import booked_in_api, over_booked, unreadable
 
 

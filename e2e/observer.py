@@ -19,8 +19,7 @@ from clusters.targets import Target
 from e2e import spec
 from e2e.builders import binding
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs, kept_binds
-from e2e.checkers.history import Asked, Card, Cards, Entry, Listed, Told
-from e2e.checkers.judgement import Finding, Rule, judge
+from e2e.checkers.history import Asked, Card, Cards, Entry, Finding, Listed, Rule, Told, judge
 from e2e.checkers.overcommit import (
     Sizes,
     need_evidence,

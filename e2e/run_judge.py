@@ -18,9 +18,9 @@ from e2e.checkers.api_writes import (
     shared_cards,
     sound_bookings,
     sound_reservations,
+    true_events,
     true_transitions,
 )
-from e2e.checkers.events import true_events
 from e2e.checkers.extender_answers import DIFFERS
 from e2e.checkers.extender_messages import (
     REFUSED,
@@ -30,8 +30,7 @@ from e2e.checkers.extender_messages import (
     settled_book,
     sound_messages,
 )
-from e2e.checkers.history import Asked
-from e2e.checkers.judgement import Finding, Judge
+from e2e.checkers.history import Asked, Finding, Judge
 from e2e.checkers.memory_limits import exact_limits
 
 NAME: Final = "gpushare-run-judge"

@@ -1,19 +1,18 @@
-"""The end of a run's output beside the verdicts: known differences, sums, notes of cases.
+"""The end of a run's output beside the verdicts: known differences, sums, notes of cases beyond passing.
 
-All of it is made of reports, and here: if pytest-xdist has other processes run the cases, the one that prints never reads the
-conftest files beside them.
+All of it is made of properties of reports, and here: if pytest-xdist has other processes run the cases, the one that prints
+never reads the conftest files beside them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from e2e.bursts.result import Result, total
+from e2e.bursts.judge import Result, total
 from e2e.parity import sides
-from e2e.report.case_notes import notes_about
 
 # How long a node may take to show a fault, in seconds.
 _PROMISED_SECONDS: Final = 2.0
@@ -67,3 +66,18 @@ def _texts(reporter: pytest.TerminalReporter) -> None:
             reporter.section(title)
             for text in texts:
                 reporter.write_line(text)
+
+
+def add_note(request: pytest.FixtureRequest, about: str, what: Any) -> None:
+    """For the report of this case: a text, or plain data."""
+    request.node.user_properties.append((about, what))
+
+
+def notes_about(reporter: pytest.TerminalReporter, about: str) -> list[Any]:
+    """All notes of this kind in the run."""
+    return [
+        what
+        for report in reporter.getreports("passed") + reporter.getreports("failed")
+        for name, what in report.user_properties
+        if name == about and report.when == "call"
+    ]

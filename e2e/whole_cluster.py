@@ -26,8 +26,7 @@ from clusters.providers import BARE, EXISTING
 from e2e import spec
 from e2e.checkers import UnknownError
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs
-from e2e.checkers.history import Asked, Cards, Entry, Listed
-from e2e.checkers.judgement import Finding, Judge, judge
+from e2e.checkers.history import Asked, Cards, Entry, Finding, Judge, Listed, judge
 from e2e.checkers.overcommit import over_booked, unreadable
 from e2e.checkers.plugin_answers import PLUGIN_RULES
 from e2e.observer import cards_of

@@ -1,4 +1,7 @@
-"""The attacks. Each is in place inside its context, while another tenant's pod starts; then it adds what it achieved."""
+"""The attacks of a tenant, a ServiceAccount that may do anything with the pods of its own namespace, and nothing else.
+
+Each is in place inside its context, while another tenant's pod starts; then it adds what it achieved.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final
 
-from clusters.api.api_client import Object
+from clusters.api.api_client import MERGE_PATCH, ApiClient, ApiError, Object
 from clusters.api.resources import PODS
 from clusters.api.waiting import eventually, for_each, meanwhile
 from e2e import spec
+from e2e.attacks.api_proxy import Call
 from e2e.attacks.attacked_cluster import GUARD_SECONDS, NODE, AttackedCluster
-from e2e.attacks.attacking_tenant import Tenant
 from e2e.builders import gpu_pod, plain_container
-
-Attack = Callable[[AttackedCluster, Tenant, list[str]], AbstractAsyncContextManager[None]]
+from e2e.observer import Observer
+from e2e.tenant import granted
 
 # Bytes of one annotation; all annotations of a pod may have 256 KiB together.
 _LARGE: Final = 249_000
@@ -36,6 +39,65 @@ _CHANGES_A_SECOND: Final = 36
 # have an event, and one more reports that the pod is left alone.
 _WRITES_OF_A_START: Final = 4
 _REPAIRS_A_MINUTE: Final = 8
+_ACCOUNT: Final = "tenant"
+_RIGHTS: Final = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["*"]}]
+
+
+class Tenant:
+    """Acts with a token of its own, and forges annotations of our programs.
+
+    Admission policies refuse these (e2e/conformance/test_author_policies.py). The administrator is exempt and writes them, so that
+    the attack goes on as on a cluster without policies.
+    """
+
+    def __init__(self, observer: Observer, api: ApiClient) -> None:
+        self.observer = observer
+        self.pods = PODS.path(observer.namespace)
+        self._api = api
+
+    def is_write_to_own(self, call: Call) -> bool:
+        """Whether a call of a program writes into this tenant's namespace."""
+        return call.method != "GET" and f"/namespaces/{self.observer.namespace}/" in call.path
+
+    async def create(self, pod: Object) -> None:
+        """Create a pod."""
+        await self._api.request("POST", self.pods, body=pod)
+
+    async def create_forged(self, pod: Object) -> None:
+        """Create a pod with a forged annotation."""
+        await self.observer.cluster.api.request("POST", self.pods, body=pod)
+
+    async def annotate_forged(self, name: str, annotations: Mapping[str, str | None]) -> None:
+        """Change our programs' annotations of a pod; None removes one."""
+        patch = {"metadata": {"annotations": annotations}}
+        await self.observer.cluster.api.patch(PODS, name, patch, self.observer.namespace, content_type=MERGE_PATCH)
+
+
+@asynccontextmanager
+async def open_tenant(stage: AttackedCluster) -> AsyncIterator[Tenant]:
+    """A tenant with a namespace and a token of its own."""
+    async with stage.namespace("attacker") as observer:
+        # The name is in the name of a file.
+        account = f"{_ACCOUNT}-{observer.namespace}"
+        async with (
+            granted(stage.cluster.api, observer.namespace, account, _RIGHTS),
+            ApiClient.from_kubeconfig(await stage.cluster.kubeconfig_of(f"{observer.namespace}/{account}")) as api,
+        ):
+
+            async def may_list() -> bool:
+                try:
+                    await api.list(PODS, observer.namespace)
+                except ApiError as error:
+                    if error.code not in (401, 403):
+                        raise
+                    return False
+                return True
+
+            await eventually(may_list, bool, "the tenant has its rights")
+            yield Tenant(observer, api)
+
+
+Attack = Callable[[AttackedCluster, Tenant, list[str]], AbstractAsyncContextManager[None]]
 
 
 @asynccontextmanager

@@ -14,12 +14,13 @@ from clusters.api.waiting import NotReachedError
 from clusters.providers import Choices
 from clusters.targets import Target
 from e2e.attacks.attacked_cluster import GUARD_SECONDS, AttackedCluster, Observed, open_stage
-from e2e.attacks.attacking_tenant import Tenant, open_tenant
 from e2e.attacks.attacks import (
     Attack,
+    Tenant,
     ended_pods_of_many_bytes,
     ended_pods_of_many_cards,
     long_wishes,
+    open_tenant,
     rewritten_cards,
     unread_log,
 )

@@ -24,6 +24,7 @@ from e2e.bursts import questions
 from e2e.bursts.burst_plan import POD_LABEL, Burst, Step
 from e2e.bursts.card_faults import Fault, Moment, moments, reasons_of
 from e2e.bursts.judge import (
+    Result,
     book_is_whole,
     held_memory,
     is_held,
@@ -37,12 +38,10 @@ from e2e.bursts.judge import (
     wrong_rows,
 )
 from e2e.bursts.published import Published
-from e2e.bursts.result import Result
 from e2e.bursts.world import World
 from e2e.checkers.extender_answers import book_beyond_cards, book_differs
 from e2e.checkers.extender_messages import LAG_SECONDS
-from e2e.checkers.history import Asked, Entry, Listed, name_of
-from e2e.checkers.judgement import Finding, judge
+from e2e.checkers.history import Asked, Entry, Finding, Listed, judge, name_of
 from e2e.checkers.overcommit import Sizes, booked_in_api, over_booked, over_slotted, shares_or_none, unreadable
 from e2e.checkers.pod_requests import gpu_containers
 from e2e.checkers.published_series import Rest, resting

@@ -18,7 +18,7 @@ from e2e.bursts.conftest import SEED
 from e2e.bursts.play import Player
 from e2e.migration.mixed_fleet import original_fleet
 from e2e.real_kubelets import STAND_INS
-from e2e.report.case_notes import add_note
+from e2e.summary import add_note
 
 pytestmark = pytest.mark.needs("repair")
 

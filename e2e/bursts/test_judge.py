@@ -22,8 +22,7 @@ from e2e.bursts.judge import (
     wrong_node,
     wrong_rows,
 )
-from e2e.checkers.history import Card, Cards, Listed
-from e2e.checkers.judgement import judge
+from e2e.checkers.history import Card, Cards, Listed, judge
 
 SIZES = {"n": {0: 14, 1: 14}}
 UUIDS = {"n": {0: "GPU-a", 1: "GPU-b"}}

@@ -18,12 +18,11 @@ from e2e.builders import NO_SCHEDULER, gpu_pod
 from e2e.chaos.actors import LAG_SECONDS, Actor, Troupe, torment
 from e2e.chaos.crowd import Crowd
 from e2e.checkers.extender_answers import book_beyond_cards, book_differs
-from e2e.checkers.history import Asked
-from e2e.checkers.judgement import Finding, judge
+from e2e.checkers.history import Asked, Finding, judge
 from e2e.live_history import LiveHistory
 from e2e.metrics import total_in
 from e2e.observer import Observer
-from e2e.report.case_notes import add_note
+from e2e.summary import add_note
 
 pytestmark = [
     pytest.mark.needs("guarded"),

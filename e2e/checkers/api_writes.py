@@ -1,7 +1,11 @@
-"""The writes of the programs under test, by their accounts: what others wrote stays, and their own is true. Pure."""
+"""The writes of the programs under test, by their accounts: what others wrote stays, and their own is true. Pure.
+
+docs/troubleshooting.md has each event.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -11,8 +15,7 @@ from clusters.api.exchanges import Written
 from clusters.provider import DEVICE_PLUGIN, EXTENDER
 from e2e import spec
 from e2e.checkers.card_choice import cards_of, group_of, members_of
-from e2e.checkers.history import Entry, Object, State, name_of
-from e2e.checkers.judgement import Finding, Rule
+from e2e.checkers.history import Entry, Finding, Object, Rule, State, name_of
 from e2e.checkers.overcommit import holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
 
@@ -24,6 +27,11 @@ _RESERVATIONS: Final = "aliyun.com/gpushare-reservations"
 _NOWHERE: Final[Object] = {"spec": {}, "status": {}}
 _Several = dict[str, dict[int, int]]
 _SERVER: Final = ("resourceVersion", "generation", "managedFields")
+# The beginning of the reasons of our events.
+_REASONS: Final = "GPUShare"
+_COMPONENTS: Final = {DEVICE_PLUGIN: "gpushare-device-plugin", EXTENDER: "gpushare-extender"}
+_NORMAL: Final = (spec.EVENT_CARD_RECOVERED, spec.EVENT_MEMORY_OVERUSE_ENDED)
+_NODE: Final = re.compile(r" of node (\S+)")
 
 
 def foreign_stays(accounts: Mapping[str, str]) -> Rule:
@@ -209,3 +217,48 @@ def _finding(entry: Written, text: str, rule: str = "foreign write") -> Finding:
     is_pod = entry.kind == "pods"
     node = item["spec"].get("nodeName", "") if is_pod else item["metadata"]["name"]
     return Finding(rule, entry.at, text, name_of(item) if is_pod else "", node)
+
+
+def true_events(accounts: Mapping[str, str]) -> Rule:
+    """A rule about these users, each with the name of its program: their events are about what was there, and true of it."""
+    known: dict[tuple[str, str], dict[str, str]] = {}
+
+    def untrue_event(_: State, entry: Entry) -> Iterator[Finding]:
+        if not isinstance(entry, Written):
+            return
+        if entry.kind in ("pods", "nodes") and (item := entry.new or entry.old):
+            is_pod = entry.kind == "pods"
+            node = item["spec"].get("nodeName", "") if is_pod else item["metadata"]["name"]
+            known.setdefault(("Pod" if is_pod else "Node", name_of(item)), {})[item["metadata"]["uid"]] = node
+        event = entry.new if entry.kind == "events" and entry.user in accounts else None
+        if event is None or not event.get("reason", "").startswith(_REASONS):
+            return
+        about = event["involvedObject"]
+        name = f"{about.get('namespace', '')}/{about.get('name', '')}"
+        node = known.get((about.get("kind", ""), name), {}).get(about.get("uid", ""), None)
+        if node is None:
+            wrong = [f"there was no such {about.get('kind')} with uid {about.get('uid')!r}"]
+        else:
+            wrong = list(_wrong_fields(accounts[entry.user], event, entry.old, node))
+        for text in wrong:
+            yield Finding("untrue event", entry.at, f"{event['reason']}: {text}: {event.get('message')}", name)
+
+    return untrue_event
+
+
+def _wrong_fields(program: str, event: Object, old: Object | None, node: str) -> Iterator[str]:
+    about, before = event["involvedObject"], (old or {}).get("count", 0)
+    given = {field: event.get(field) for field in ("source", "type")}
+    # A program sends a write again if its answer was lost.
+    given["is counted"] = event.get("count") in (before + 1, before or 1)
+    given |= {"namespace": event["metadata"]["namespace"], "apiVersion": about.get("apiVersion")}
+    given["nodes"] = {*_NODE.findall(event.get("message", "")), node}
+    right = {
+        "source": {"component": _COMPONENTS[program], **({"host": node} if program == DEVICE_PLUGIN else {})},
+        "type": "Normal" if event["reason"] in _NORMAL else "Warning",
+        "is counted": True,
+        "namespace": about.get("namespace") or "default",
+        "apiVersion": "v1",
+        "nodes": {node},
+    }
+    yield from (f"{field} is {given[field]}, should be {one}" for field, one in right.items() if given[field] != one)

@@ -8,8 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from e2e import spec
-from e2e.checkers.history import Asked, Entry, Listed, Object, State, name_of
-from e2e.checkers.judgement import Finding
+from e2e.checkers.history import Asked, Entry, Finding, Listed, Object, State, name_of
 from e2e.checkers.overcommit import booked_in_api, shares_or_none, size_of
 
 DIFFERS: Final = "book differs"

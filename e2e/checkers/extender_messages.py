@@ -12,8 +12,7 @@ import msgspec
 from e2e import spec
 from e2e.checkers.card_choice import cards_of, fits, group_of, members_of, rooms_of, texts_of
 from e2e.checkers.extender_answers import book_adds_up, book_differs
-from e2e.checkers.history import Asked, Entry, Object, State, name_of
-from e2e.checkers.judgement import Finding
+from e2e.checkers.history import Asked, Entry, Finding, Object, State, name_of
 from e2e.checkers.overcommit import SLOTS, holds_a_node, shares_or_none, shows_running
 from e2e.checkers.pod_requests import gpu_containers, units_of
 

@@ -14,8 +14,7 @@ import msgspec
 
 from clusters.api.exchanges import Limited
 from e2e import spec
-from e2e.checkers.history import Entry, Object, State, name_of
-from e2e.checkers.judgement import Finding, Rule
+from e2e.checkers.history import Entry, Finding, Object, Rule, State, name_of
 from e2e.checkers.overcommit import holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import GpuContainer, gpu_containers
 from e2e.site.node_cards import UnreadableError, described

@@ -10,8 +10,7 @@ import msgspec
 
 from e2e import spec
 from e2e.checkers import UnknownError
-from e2e.checkers.history import Cards, Change, Entry, Listed, Object, State, Told, name_of
-from e2e.checkers.judgement import Finding
+from e2e.checkers.history import Cards, Change, Entry, Finding, Listed, Object, State, Told, name_of
 from e2e.checkers.pod_requests import gpu_containers, held_mib, slots_of, units_of
 from e2e.site.node_cards import described
 

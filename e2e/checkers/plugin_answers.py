@@ -7,8 +7,7 @@ from typing import Final
 
 from clusters.kubelet.plugin_client import SUPPORTED_VERSION, PluginCall
 from e2e import spec
-from e2e.checkers.history import Entry, State
-from e2e.checkers.judgement import Finding
+from e2e.checkers.history import Entry, Finding, State
 from e2e.checkers.overcommit import share_of, size_of, uuid_of
 from e2e.checkers.right_card import OTHER_MEANS
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+from clusters.amounts import amount_of
 from e2e import spec
-from e2e.quantities import whole_number
 
 Kind = Literal["init", "sidecar", "app"]
+# Quantities are of an int64 in Kubernetes.
+_MOST: Final = 2**63 - 1
+
+
+def whole_number(quantity: object) -> int:
+    """The number that ``14``, ``2k``, ``1Ki`` or ``5e3`` stands for, or a bare number of JSON. Raises ValueError for 1.5 and -1."""
+    number = amount_of(str(quantity))
+    if number.denominator != 1 or not 0 <= number <= _MOST:
+        raise ValueError(f"{str(quantity)!r} is not a whole number")
+    return number.numerator
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from e2e import spec
-from e2e.checkers.history import Entry, Object, State, Told, name_of
-from e2e.checkers.judgement import Finding
+from e2e.checkers.history import Entry, Finding, Object, State, Told, name_of
 from e2e.checkers.overcommit import shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
 

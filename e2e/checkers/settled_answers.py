@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from e2e.checkers.card_choice import Room, best, cards_of, fits, group_of, rooms_of, wish_of
 from e2e.checkers.extender_messages import priority_of, victims_of
-from e2e.checkers.history import Asked, Object, State, name_of
-from e2e.checkers.judgement import Finding
+from e2e.checkers.history import Asked, Finding, Object, State, name_of
 from e2e.checkers.overcommit import booked_in_api, holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
 

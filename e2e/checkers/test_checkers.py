@@ -12,8 +12,7 @@ from e2e import spec
 from e2e.builders import gpu_container, gpu_pod
 from e2e.checkers import UnknownError
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards, book_differs, kept_binds, refused_binds
-from e2e.checkers.history import Asked, Card, Cards, Change, Entry, Listed, State, Told
-from e2e.checkers.judgement import Finding, Judge, Rule, judge
+from e2e.checkers.history import Asked, Card, Cards, Change, Entry, Finding, Judge, Listed, Rule, State, Told, judge
 from e2e.checkers.overcommit import need_evidence, over_booked, over_slotted, over_told, sees_its_card, unreadable
 from e2e.checkers.pod_requests import slots_of, units_of
 from e2e.checkers.right_card import right_card

@@ -1,20 +1,25 @@
-"""The admission policies of the base, and a tenant that they judge: an account with all rights on the pods of one namespace."""
+"""The admission policies of the base, a tenant that they judge, and requests that they should accept or refuse, as data.
+
+The tenant is an account with all rights on the pods of one namespace.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import AsyncIterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 import yaml
 
-from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.api_client import STRATEGIC_MERGE_PATCH, ApiClient, ApiError
 from clusters.api.resources import NAMESPACES
 from clusters.api.waiting import eventually
 from clusters.deploy.render import BASE
 from clusters.provider import Cluster
-from e2e.attempts import Attempt
 from e2e.builders import plain_container
 from e2e.tenant import AUTHOR, Tenant, granted
 
@@ -32,6 +37,50 @@ _RIGHTS: Final = [
         "verbs": ["*"],
     }
 ]
+_LOG = logging.getLogger(__name__)
+
+# A refusal names its policy before the reason.
+_REFUSAL: Final = re.compile(r"^.* denied request: ", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request, sent as a dry run; words in braces of ``path`` are filled in when it is sent.
+
+    ``reason`` is what the refusal must say, as a regular expression; "" for a request that must be accepted.
+    """
+
+    name: str
+    method: str
+    path: str
+    body: Any
+    reason: str = ""
+
+    async def send(self, api: ApiClient, **places: str) -> str:
+        """The reason of the refusal by an admission policy; "" if the request was accepted. Raises ApiError for another refusal."""
+        content_type = STRATEGIC_MERGE_PATCH if self.method == "PATCH" else "application/json"
+        try:
+            await api.request(
+                self.method,
+                self.path.format(**places),
+                body=self.body,
+                params={"dryRun": "All"},
+                content_type=content_type,
+            )
+        except ApiError as error:
+            if "ValidatingAdmissionPolicy" not in error.message:
+                raise
+            return _REFUSAL.sub("", error.message)
+        return ""
+
+    async def check(self, api: ApiClient, **places: str) -> None:
+        """Send it, log the answer, and compare it with what it must be."""
+        answer = await self.send(api, **places)
+        _LOG.info("%s: %s", self.name, answer or "accepted")
+        if self.reason:
+            assert re.search(self.reason, answer), f"{self.name}: {answer or 'accepted'}"
+        else:
+            assert answer == "", f"{self.name}: refused, {answer}"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

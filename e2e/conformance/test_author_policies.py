@@ -16,8 +16,8 @@ from clusters.api.resources import CLUSTER_ROLE_BINDINGS, NAMESPACES, PODS, ROLE
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e import spec
-from e2e.attempts import Attempt
 from e2e.builders import NO_SCHEDULER, binding, booking, gpu_pod, plain_container
+from e2e.conformance.conftest import Attempt
 from e2e.tenant import AUTHOR, Tenant, admitted, granted
 
 pytestmark = pytest.mark.needs("policies")

@@ -19,8 +19,8 @@ from clusters.deploy.render import FOLDER
 from clusters.provider import Cluster
 from clusters.targets import Target
 from e2e import spec
-from e2e.attempts import Attempt
 from e2e.builders import NO_SCHEDULER, binding, booking, gpu_pod, plain_container
+from e2e.conformance.conftest import Attempt
 
 pytestmark = pytest.mark.needs("policies")
 

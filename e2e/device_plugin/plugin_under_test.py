@@ -16,8 +16,7 @@ from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import booking, gpu_pod
-from e2e.checkers.history import Card, Cards
-from e2e.checkers.judgement import Rule, judge
+from e2e.checkers.history import Card, Cards, Rule, judge
 from e2e.checkers.plugin_answers import PLUGIN_RULES
 from e2e.checkers.right_card import check_pod
 from e2e.device_plugin.recording_kubelet import RecordingKubelet, Registration

@@ -14,8 +14,7 @@ from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e import spec
 from e2e.builders import booking, controller, gpu_pod
-from e2e.explain.conftest import Ask
-from e2e.explain.laid_out import laid_out
+from e2e.explain.conftest import Ask, laid_out
 from e2e.explain.random_clusters import NEVER_READY, TAINT, node_of
 from e2e.observer import Observer, observing
 

@@ -14,8 +14,7 @@ from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
 from clusters.provider import Cluster
 from e2e import spec
-from e2e.explain.conftest import Ask
-from e2e.explain.laid_out import laid_out
+from e2e.explain.conftest import Ask, laid_out
 from e2e.explain.random_clusters import named, of_size, random_cluster
 from e2e.observer import Observer, observing
 from e2e.report.sources import commit_number

@@ -19,8 +19,7 @@ from e2e import spec
 from e2e.attacks.api_proxy import ApiProxy, Call
 from e2e.builders import gated, gpu_pod
 from e2e.checkers.extender_answers import is_refusal, refused_binds
-from e2e.checkers.history import Asked
-from e2e.checkers.judgement import judge
+from e2e.checkers.history import Asked, judge
 from e2e.checkers.pod_requests import card_of
 from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.observer import Observer

@@ -16,8 +16,7 @@ from clusters.api.connection import TransportError
 from clusters.api.waiting import for_each, meanwhile
 from e2e import spec
 from e2e.checkers.extender_answers import book_adds_up, book_beyond_cards
-from e2e.checkers.history import Asked
-from e2e.checkers.judgement import judge
+from e2e.checkers.history import Asked, judge
 from e2e.extender.extender_under_test import ExtenderUnderTest
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")

@@ -13,8 +13,7 @@ import pytest
 import pytest_asyncio
 
 from e2e import spec
-from e2e.extender.extender_under_test import ExtenderUnderTest
-from e2e.extender.strangers import Caller
+from e2e.extender.extender_under_test import Caller, ExtenderUnderTest
 
 pytestmark = pytest.mark.stand_in_only("no kubelet has a part in it")
 

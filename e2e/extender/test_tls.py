@@ -14,8 +14,7 @@ import pytest_asyncio
 from clusters.api.certificates import Authority
 from e2e import spec
 from e2e.extender import schedulers
-from e2e.extender.extender_under_test import ExtenderUnderTest
-from e2e.extender.strangers import NO_ANSWER, Caller
+from e2e.extender.extender_under_test import NO_ANSWER, Caller, ExtenderUnderTest
 
 pytestmark = [pytest.mark.needs("client-certificates"), pytest.mark.stand_in_only("no kubelet has a part in it")]
 

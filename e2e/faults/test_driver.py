@@ -11,7 +11,7 @@ from clusters.api.api_client import Object
 from clusters.api.waiting import eventually, until
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.faults.node_under_faults import NODE, NodeUnderFaults
+from e2e.faults.conftest import NODE, NodeUnderFaults
 
 pytestmark = pytest.mark.needs("cards-annotation", "health")
 

@@ -7,7 +7,7 @@ import pytest
 from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.checkers.pod_requests import card_of
-from e2e.faults.node_under_faults import NODE, NodeUnderFaults
+from e2e.faults.conftest import NODE, NodeUnderFaults
 
 pytestmark = pytest.mark.needs("cards-annotation", "health")
 

@@ -12,7 +12,7 @@ from clusters.api.waiting import eventually
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.checkers.judgement import judge
+from e2e.checkers.history import judge
 from e2e.checkers.overcommit import over_told
 from e2e.live_history import LiveHistory
 from e2e.migration.mixed_fleet import MixedFleet, original_fleet

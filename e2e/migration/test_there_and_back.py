@@ -19,8 +19,8 @@ from e2e.chaos.crowd import Crowd
 from e2e.live_history import LiveHistory
 from e2e.migration.mixed_fleet import MixedFleet, ask_migrate, original_fleet
 from e2e.observer import OwnCluster, observing
-from e2e.report.case_notes import add_note
 from e2e.site.node_cards import averaged, described
+from e2e.summary import add_note
 
 # Cards of one size on each node; 138 units in all.
 _NODES: Final = (

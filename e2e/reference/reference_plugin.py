@@ -23,13 +23,12 @@ from clusters.api.resources import NODES
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from e2e.reference import reference_faults
-from e2e.reference.reference_allocation import Allocation
+from e2e.reference.reference_allocation import Allocation, Records
 from e2e.reference.reference_api import Api
 from e2e.reference.reference_cards import Cards, note
 from e2e.reference.reference_ledger import Ledger
 from e2e.reference.reference_limits import Limits
 from e2e.reference.reference_pods import CARDS, COUNT, MEMORY, Faults
-from e2e.reference.reference_records import Records
 
 _LOG: Final = logging.getLogger("reference implementation.plugin")
 SOCKET: Final = "aliyungpushare.sock"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from e2e import spec
-from e2e.quantities import whole_number
+from e2e.checkers.pod_requests import whole_number
 
 _VERSION: Final = 1
 

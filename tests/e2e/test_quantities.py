@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from e2e.quantities import whole_number
+from e2e.checkers.pod_requests import whole_number
 from gpushare.errors import InvalidQuantityError
 from gpushare.model.quantity import parse_units
 

@@ -14,8 +14,7 @@ from clusters.kubelet.proto import deviceplugin_pb2 as pb
 from clusters.kubelet.proto import podresources_pb2 as pr
 from e2e import spec
 from e2e.checkers import UnknownError
-from e2e.checkers.history import Card, Cards, Entry
-from e2e.checkers.judgement import judge
+from e2e.checkers.history import Card, Cards, Entry, judge
 from e2e.checkers.plugin_answers import PLUGIN_RULES
 from e2e.whole_cluster import WholeCluster
 

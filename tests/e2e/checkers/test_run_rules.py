@@ -18,8 +18,7 @@ from e2e.builders import gpu_pod
 from e2e.checkers import UnknownError
 from e2e.checkers.api_writes import foreign_stays, sound_bookings, sound_reservations, true_transitions
 from e2e.checkers.extender_messages import kept_victims, right_choices, sound_messages
-from e2e.checkers.history import Asked, Entry
-from e2e.checkers.judgement import judge
+from e2e.checkers.history import Asked, Entry, judge
 from e2e.checkers.plugin_answers import PLUGIN_RULES
 from e2e.run_judge import RunJudge
 
