@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,13 +12,22 @@ import pytest_asyncio
 
 from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
+from clusters.provider import LimitSpec, NodeSpec
 from clusters.targets import Target
+from e2e.builders import gpu_pod
 from e2e.bursts.judge import is_running
+from e2e.bursts.world import LIMITED
 from e2e.limit_look import LimitLook
-from e2e.limits.situations import Situation
 from e2e.observer import Observer, OwnCluster, observing
 
 _HERE: Final = Path(__file__).parent
+_BOXES: Final = Path(__file__).parents[1] / "boxes"
+# A card of 15 units with this driver, which limits.
+NEW, OLD = "615", "580"
+FULL: Final = 15
+PLAIN: Final = (gpu_pod("p", 3), gpu_pod("q", 4))
+# By a device of the CDI, which runs the program on the node.
+DEVICE: Final = {"memory-limit-hook": "/usr/bin/nvidia-cdi-hook", "cdi-root": "{cdi_root}"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -27,6 +37,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(mark)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """``commands`` to fake-nvml come before the ``pods``. ``facts`` are further fields of ``LimitedNode``."""
+
+    pods: tuple[dict[str, Any], ...] = ()
+    box: str = "t4x1"
+    driver: str = NEW
+    limits: LimitSpec = field(default_factory=LimitSpec)
+    options: Mapping[str, str] = field(default_factory=dict)
+    commands: tuple[tuple[str, ...], ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    needs: str = "memory-limit"
+
+    def node(self, name: str, known: Mapping[str, Any]) -> NodeSpec:
+        """The node, with a plugin that limits; ``known`` are the options that the target can spell."""
+        hastens = {
+            "usage-interval": "1s",
+            "survey-interval": "1s",
+            "metrics-address": "127.0.0.1:0",
+            "proc-root": "{proc_root}",
+        }
+        options = {**LIMITED, **self.options}
+        options |= {option: value for option, value in hastens.items() if option in known}
+        box = str(_BOXES / f"{self.box}.yaml") if (_BOXES / f"{self.box}.yaml").is_file() else self.box
+        return NodeSpec(name, box, self.driver, plugin_options=options, memory_limits=self.limits)
 
 
 class LimitedCluster:

@@ -14,8 +14,7 @@ from clusters.api.waiting import eventually
 from clusters.provider import DEVICE_PLUGIN
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.limits.conftest import LimitedCluster, on
-from e2e.limits.situations import DEVICE, FULL, NEW, OLD, PLAIN, Situation
+from e2e.limits.conftest import DEVICE, FULL, NEW, OLD, PLAIN, LimitedCluster, Situation, on
 
 _LATER: Final = "620"
 _ENDS: Final = gpu_pod("p", 3, plays={"EXITS_AFTER": 20})

@@ -15,8 +15,17 @@ from xml.etree.ElementTree import Element
 import yaml
 
 from e2e.promises import Promise
-from e2e.report.markup import table, tag
-from e2e.report.verdict_table import Case, NodeFacts, Table, Validated, Verdict, columns_of, title_of, troubles
+from e2e.report.verdict_table import (
+    Case,
+    NodeFacts,
+    Table,
+    Validated,
+    Verdict,
+    columns_of,
+    readable,
+    title_of,
+    troubles,
+)
 from e2e.report.verdicts import judged_promises, judgements, kind_of_cards, of_promise
 from e2e.site.findings import in_order
 
@@ -208,3 +217,29 @@ def _node(node: NodeFacts) -> list[str | Element]:
 
 def _table_or_none(head: Sequence[str], rows: Sequence[Sequence[str | Element]]) -> list[Element]:
     return [table(head, rows)] if rows else []
+
+
+def tag(kind: str, /, *children: str | Element, **attributes: str) -> Element:
+    """An element; ``class_`` is the attribute ``class``."""
+    element = Element(kind, {key.rstrip("_"): readable(value) for key, value in attributes.items()})
+    for child in children:
+        if isinstance(child, Element):
+            element.append(child)
+        elif len(element):
+            element[-1].tail = (element[-1].tail or "") + readable(child)
+        else:
+            element.text = (element.text or "") + readable(child)
+    return element
+
+
+def table(head: Sequence[str], rows: Iterable[Iterable[str | Element]]) -> Element:
+    """A table; a cell that is an element of its own is taken as it is. Each cell names its column for a narrow screen."""
+    lines = [tag("tr", *_named(head, row)) for row in rows]
+    return tag("table", tag("thead", tag("tr", *(tag("th", cell, scope="col") for cell in head))), tag("tbody", *lines))
+
+
+def _named(head: Sequence[str], row: Iterable[str | Element]) -> Iterator[Element]:
+    for name, cell in zip(head, row, strict=True):
+        element = cell if isinstance(cell, Element) else tag("td", cell)
+        element.set("data-head", readable(name))
+        yield element

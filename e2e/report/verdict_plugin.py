@@ -24,9 +24,8 @@ from clusters.api.exchanges import LISTENERS, Event, Exchange
 from clusters.processes.program import LAUNCHED
 from e2e import promises
 from e2e.report import verdict_files
-from e2e.report.markup import readable
 from e2e.report.sources import state
-from e2e.report.verdict_table import Case, Column, Evidence, Outcome, Table, Verdict, columns_of
+from e2e.report.verdict_table import Case, Column, Evidence, Outcome, Table, Verdict, columns_of, readable
 from e2e.report.verdicts import judged_musts, judged_promises, judgements, of_promise
 from e2e.target_capabilities import NOT_APPLICABLE
 

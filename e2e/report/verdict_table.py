@@ -6,13 +6,13 @@ A column is a target on a cluster. In the table of a validation, which is of one
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from e2e.report.markup import readable
 from e2e.site.findings import Finding
 
 # A validation has "not judged" in place of "skipped": the case might have shown a fault, and could not run. One that is not
@@ -22,6 +22,8 @@ Judged = Literal["ok", "wrong", "unknown"]
 WHOLE_CLUSTER: Final = "whole cluster"
 # The columns of one target, from the instant to the real; others come after them.
 CLUSTERS: Final = ("embedded", "controlplane", "kind")
+# What XML 1.0 allows.
+_FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -217,3 +219,8 @@ def from_json(text: str | bytes) -> Table:
         return msgspec.json.decode(text, type=Table)
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a table of verdicts: {error}") from error
+
+
+def readable(text: str) -> str:
+    """The text, with a mark for each character that no document may have."""
+    return _FORBIDDEN.sub("\ufffd", text)

@@ -11,7 +11,6 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from e2e.report.markup import text_table
 from e2e.report.verdict_table import Judged, PreflightLine
 from e2e.site.unexpected import not_judged
 
@@ -81,3 +80,9 @@ def as_text(lines: Sequence[PreflightLine]) -> str:
     ]
     counts = Counter(line.judgement for line in lines)
     return "\n".join([*text_table(rows), ", ".join(f"{counts[word]} {word}" for word in _JUDGEMENTS)])
+
+
+def text_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, in columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
