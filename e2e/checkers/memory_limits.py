@@ -170,12 +170,9 @@ def _mib_per_unit(node: Object | None) -> int:
     """By the node's annotation; 0 without one that can be read."""
     try:
         cards = described(node) if node is not None else None
+        return cards.mib_per_unit if cards is not None else 0
     except UnreadableError:
         return 0
-    unit = cards.unit if cards is not None else ""
-    if unit.endswith("GiB"):
-        return int(unit.removesuffix("GiB") or 1) * 1024
-    return int(unit.removesuffix("MiB") or 1) if unit.endswith("MiB") else 0
 
 
 def wrong_limits(held: Iterable[Held]) -> Iterator[str]:

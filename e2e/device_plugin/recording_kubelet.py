@@ -60,7 +60,6 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         self.refusal = ""
         self.holdings: Holdings = {}
         self.pod_resources_refusals: list[tuple[grpc.StatusCode, str]] = []
-        self.pod_resources_calls = 0
         self._folder = plugin_folder
         self._pod_resources = pod_resources
         self._servers: list[grpc.aio.Server] = []
@@ -193,7 +192,6 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         self, request: pr.ListPodResourcesRequest, context: grpc.aio.ServicerContext[object, object]
     ) -> pr.ListPodResourcesResponse:
         """The holders of ids."""
-        self.pod_resources_calls += 1
         if self.pod_resources_refusals:
             await context.abort(*self.pod_resources_refusals.pop(0))
         return pr.ListPodResourcesResponse(pod_resources=[_message(key, held) for key, held in self.holdings.items()])

@@ -172,10 +172,6 @@ class ExtenderUnderTest:
         where = url or self.cluster.extender_url()
         return schedulers.configuration(self._target, where, percentage=percentage, **extender)
 
-    def refuses_with(self, status: int) -> bool:
-        """Is it the status that the target declares for a refused bind?"""
-        return str(status) == self._target.differences.refused_bind
-
     @property
     def may_refuse_again(self) -> bool:
         """Does the target declare that it refuses to bind a pod again?"""

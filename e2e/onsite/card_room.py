@@ -10,12 +10,9 @@ from typing import Any, Final
 from e2e import spec
 from e2e.checkers.overcommit import is_over, shares_or_none
 from e2e.checkers.pod_requests import slots_of, units_of
-from e2e.site.node_cards import Cards, UnreadableError, amount, averaged, described
+from e2e.site.node_cards import Cards, amount, averaged, described
 
 _SLOTS: Final = "slots"
-_UNITS: Final[Mapping[str, int]] = {"GiB": 1024, "MiB": 1}
-# No card has more GiB than this, or fewer MiB.
-_MANY: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ def room_on(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> NodeR
         amount(node, spec.RESOURCE_SLOT, "allocatable") - sum(map(slots_of, there)) if counts_slots else None,
     )
     ordered = tuple(sorted(rooms, key=lambda room: (-room.free.units, room.index)))
-    return NodeRoom(name, _mib_per_unit(shown), free, ordered)
+    return NodeRoom(name, shown.mib_per_unit, free, ordered)
 
 
 def _shares(pod: Mapping[str, Any], shown: Cards) -> Mapping[int, int]:
@@ -106,17 +103,3 @@ def _shares(pod: Mapping[str, Any], shown: Cards) -> Mapping[int, int]:
     asked, shares = units_of(pod), shares_or_none(pod) or {}
     is_placed = sum(shares.values()) >= asked and min(shares.values()) >= 0 and shares.keys() <= shown.cards.keys()
     return shares if is_placed else dict.fromkeys(shown.cards, asked)
-
-
-def _mib_per_unit(shown: Cards) -> int:
-    """The size of a unit of the node, in MiB. Raises UnreadableError.
-
-    The original's device plugin does not write its unit on the node: it is GiB, or MiB with ``--memory-unit=MiB``.
-    """
-    if not shown.mode:
-        largest = max((card.units for card in shown.cards.values()), default=0)
-        return 1 if largest > _MANY else spec.MIB_PER_UNIT
-    try:
-        return _UNITS[shown.unit] if shown.unit in _UNITS else int(shown.unit.removesuffix("MiB"))
-    except ValueError as error:
-        raise UnreadableError(f"its unit is not known: {error}") from error

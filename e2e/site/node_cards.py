@@ -12,6 +12,9 @@ from e2e import spec
 from e2e.checkers.pod_requests import whole_number
 
 _VERSION: Final = 1
+_UNITS: Final[Mapping[str, int]] = {"GiB": 1024, "MiB": 1}
+# No card has more GiB than this, or fewer MiB.
+_MANY: Final = 1000
 
 
 class UnreadableError(ValueError):
@@ -58,6 +61,20 @@ class Cards:
     def slots(self) -> int:
         """The sum of all cards."""
         return sum(card.slots for card in self.cards.values())
+
+    @property
+    def mib_per_unit(self) -> int:
+        """The size of a unit of the node, in MiB. Raises UnreadableError.
+
+        The original's device plugin does not write its unit on the node: it is GiB, or MiB with ``--memory-unit=MiB``.
+        """
+        if not self.mode:
+            largest = max((card.units for card in self.cards.values()), default=0)
+            return 1 if largest > _MANY else spec.MIB_PER_UNIT
+        try:
+            return _UNITS[self.unit] if self.unit in _UNITS else int(self.unit.removesuffix("MiB"))
+        except ValueError as error:
+            raise UnreadableError(f"its unit is not known: {error}") from error
 
 
 def amount(node: Mapping[str, Any], resource: str, of: str = "capacity") -> int:
