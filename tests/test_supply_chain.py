@@ -1,8 +1,9 @@
-"""Everything that this repository fetches has a hash, a digest or a commit id, and the check finds each kind that has none."""
+"""Everything that this repository fetches has a hash, a digest or a commit id, and nothing fetches a stranger's ``gpushare``."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,48 @@ def test_a_list_with_an_open_entry_is_found(entry: str) -> None:
     good = "other==1 \\\n    --hash=sha256:" + "0" * 64 + "\n"
 
     assert unpinned_requirements(f"{good}{entry}\n{good}") == [entry]
+
+
+# An installer, and behind it the bare name, with or without extras.
+ADVICE = re.compile(r"(?:pip3?|pipx|uv|uvx)\b[^\n]*?[\s'\"`]gpushare(?![-\w./:])")
+
+
+def test_no_file_advises_to_install_the_strangers_package() -> None:
+    """A user that follows such advice installs a program that is not ours."""
+    texts = {name: (ROOT / name).read_text(errors="replace") for name in tracked() if name not in EXAMPLES}
+
+    assert [f"{name}: {match[0]}" for name, text in texts.items() for match in ADVICE.finditer(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("pip install gpushare", True),
+        ("pip install 'gpushare[bench]'", True),
+        ("python -m pip install --upgrade gpushare", True),
+        ("uv pip install gpushare", True),
+        ("pip install gpushare-scheduler", False),
+        ("pip install '.[bench]'", False),
+        ("pip install gpushare.whl", False),
+    ],
+)
+def test_such_advice_would_be_found(text: str, is_found: bool) -> None:
+    """The search finds each way of writing it, and no other name."""
+    assert bool(ADVICE.search(text)) is is_found
+
+
+def test_the_distribution_has_its_own_name() -> None:
+    """The product's distribution is called gpushare-scheduler; its import name stays."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert project["name"] == "gpushare-scheduler"
+
+
+def test_no_extra_depends_on_the_strangers_package() -> None:
+    """An extra that includes another one names our distribution."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    own = [one for one in wanted if one.startswith("gpushare")]
+
+    assert own == [one for one in own if one.startswith("gpushare-scheduler[")]
+    assert own

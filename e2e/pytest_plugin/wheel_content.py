@@ -38,11 +38,8 @@ _OF_HARNESS: Final = (
     "e2e/report/",
     "e2e/site/",
     "e2e/checkers/",
-    "e2e/bursts/test_burst_plan.py",
     "e2e/bursts/test_judge.py",
     "e2e/scenarios/test_upgrade.py",
-    "e2e/test_options_of_runs.py",
-    "e2e/test_promise_table.py",
 )
 # The cases for a cluster that is there already.
 _CASES_THERE: Final = "e2e/onsite/test_onsite.py"
