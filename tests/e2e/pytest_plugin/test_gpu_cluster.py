@@ -1,10 +1,12 @@
-"""The fixture ``gpu_cluster``, in a pytest of its own; and what its methods read."""
+"""The fixture ``gpu_cluster`` and the options of the cases, in a pytest of its own; and what the methods read."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.tracked_files import ROOT
 
@@ -56,10 +58,10 @@ def test_a_life(gpu_cluster):
 
 
 def run(folder: Path, text: str, *options: str) -> str:
-    """The output of a pytest that has loaded the plugin, in a folder with this test."""
+    """The output of a pytest in a folder with this test."""
     (folder / "test_it.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "e2e.pytest_plugin.gpu_options", *options]
+    argv = [sys.executable, "-m", "pytest", "-q", *options]
     variables = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(argv, cwd=folder, env=variables, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
@@ -67,7 +69,7 @@ def run(folder: Path, text: str, *options: str) -> str:
 
 def test_a_synchronous_test_does_what_a_chart_author_does(tmp_path: Path) -> None:
     """Manifests, the card and variables of a container, unhealthy cards, and restarts of each program."""
-    assert "1 passed" in (output := run(tmp_path, SYNCHRONOUS)), output
+    assert "1 passed" in (output := run(tmp_path, SYNCHRONOUS, "-p", "e2e.pytest_plugin.gpu_options")), output
 
 
 def test_a_start_of_pytest_imports_nothing_of_the_harness() -> None:
@@ -76,3 +78,27 @@ def test_a_start_of_pytest_imports_nothing_of_the_harness() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert set(done.stdout.split()) == {"e2e", "e2e.pytest_plugin", "e2e.pytest_plugin.gpu_options"}
+
+
+CONFTEST = """
+from e2e.pytest_plugin import suite_options
+
+RENAMED = {}
+
+def pytest_addoption(parser):
+    group = suite_options._Parser(parser, RENAMED).getgroup("gpushare")
+    group.addoption("--bursts", type=int)
+    group.addoption("--burst-seed", type=int, default=3)
+    parser.addoption("OTHER", default="theirs")
+
+def pytest_configure(config):
+    config.pluginmanager.register(suite_options._Suite(RENAMED))
+"""
+
+
+@pytest.mark.parametrize("name", ["--bursts", "--burst-seed"])
+def test_an_option_of_another_plugin_is_not_taken_for_ours(tmp_path: Path, name: str) -> None:
+    """A case would read that plugin's value, so the run ends with its name."""
+    (tmp_path / "conftest.py").write_text(CONFTEST.replace("OTHER", name))
+
+    assert f"another plugin has an option {name}" in run(tmp_path, "", "--gpu-bursts=7")
