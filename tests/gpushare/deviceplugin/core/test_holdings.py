@@ -84,17 +84,6 @@ def test_id_is_a_unit_and_foreign_ids_count_by_annotation() -> None:
     assert used_units(holdings, pods, counts_slots=False, besides=["0x"]) == {0: 2, 1: 4}
 
 
-def test_started_pod_without_a_book_entry_counts_by_annotation() -> None:
-    """The kubelet lost its checkpoint; the containers run on."""
-    pods = [
-        pod("ran", card=1, phase="Running"),
-        pod("new", card=1),
-        pod("odd", "x", phase="Running"),
-    ]
-
-    assert +used_units(laid([], *pods), pods, counts_slots=False) == {1: 4}
-
-
 def test_where_slots_are_counted_a_pod_holds_what_it_asks_for() -> None:
     """However many slots it has; ids of others are units."""
     pods = [pod("a", 4000, card=0), pod("go", card=1), pod("odd", "1.5", card=2)]

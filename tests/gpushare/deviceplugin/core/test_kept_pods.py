@@ -98,19 +98,6 @@ def test_a_static_pod_is_known_by_its_hash() -> None:
     assert (identity(static).annotations, identity(static).owner_references) == ({mirror: "h" * 256}, [owner])
 
 
-@pytest.mark.parametrize(
-    ("units", "card", "expected"),
-    [("2", "1", ((1, 2),)), ("2", "first", None), ("0", "1", None), ("1.5", "1", None)],
-    ids=["a card", "none", "asks for nothing", "asks for a part"],
-)
-def test_a_kept_pod_has_its_allocation(units: str, card: str, expected: Any) -> None:
-    """A kept pod has the allocation of the whole pod, whatever is shown later."""
-    whole, later = (pod({"aliyun.com/gpu-mem": units}, **annotations) for annotations in ({INDEX: card}, {}))
-    found = [keep(whole).allocation, keep(later, keep(whole)).allocation]
-
-    assert [None if one is None else one.shares for one in found] == [expected, expected]
-
-
 def on_card(**annotations: str) -> KeptPod:
     """A pod of three units."""
     return keep(pod({"aliyun.com/gpu-mem": "3"}, **annotations))
