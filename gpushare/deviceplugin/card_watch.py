@@ -382,19 +382,12 @@ class CardWatch:
 
     async def _patiently(self, act: str, question: Callable[[NvmlSession], _T]) -> _T:
         """The answer, however long it takes; logs a line if it takes long."""
-        alarm = asyncio.create_task(self._complain(act))
+        line = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not seen"
+        alarm = asyncio.get_running_loop().call_later(SILENCE_SECONDS, _LOG.warning, line, act, SILENCE_SECONDS)
         try:
             return await self.nvml.ask(question)
         finally:
             alarm.cancel()
-
-    async def _complain(self, act: str) -> None:
-        silent = 0.0
-        while silent < SILENCE_SECONDS:
-            await asyncio.sleep(SILENCE_SECONDS - silent)
-            silent = self.nvml.silent_seconds()
-        text = "NVML does not answer act=%r for_seconds=%.0f; what it would report is not seen"
-        _LOG.warning(text, act, silent)
 
 
 async def follow_declared(client: ApiClient, node: NodeWriter, health: CardHealth) -> None:

@@ -349,8 +349,6 @@ class NvmlThread:
     def __init__(self, session: NvmlSession) -> None:
         self._session = session
         self._work: queue.SimpleQueue[tuple[Callable[[NvmlSession], Any], Future[Any]] | None] = queue.SimpleQueue()
-        # When the question under way was asked.
-        self._asked: float | None = None
         self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
         self._thread.start()
 
@@ -359,11 +357,6 @@ class NvmlThread:
         answer: Future[_T] = Future()
         self._work.put((question, answer))
         return await asyncio.wrap_future(answer)
-
-    def silent_seconds(self) -> float:
-        """How long the question under way has had no answer; 0 if there is none."""
-        asked = self._asked
-        return 0.0 if asked is None else time.monotonic() - asked
 
     def close(self) -> None:
         """Do what was asked, then close the session and end; waits for none of it."""
@@ -379,9 +372,7 @@ class NvmlThread:
         for question, answer in iter(self._work.get, None):
             if not answer.set_running_or_notify_cancel():
                 continue
-            self._asked = time.monotonic()
             try:
                 answer.set_result(question(self._session))
             except BaseException as error:  # it belongs to the caller
                 answer.set_exception(error)
-            self._asked = None

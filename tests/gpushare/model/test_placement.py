@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gpushare import wire
 from gpushare.errors import DoesNotFitError
+from gpushare.model.allocation import Shares
 from gpushare.model.forecast import Forecast, PodClass
 from gpushare.model.node import Booking, Device, NodeInfo, lay_out
 from gpushare.model.placement import Question, Snapshot, choose, question, reason_against
@@ -54,24 +55,6 @@ def wishing(units: int, **wishes: object) -> Question:
 
 
 @pytest.mark.parametrize(
-    ("asked", "index"),
-    [
-        (wishing(4, models=(" a100 ",)), 2),
-        (wishing(4, banned_models=(" tesla t4 ",)), 2),
-        (wishing(4, uuids=frozenset({"gpu-0", "gpu-2"})), 0),
-        (wishing(4, banned_uuids=frozenset({"gpu-1"})), 0),
-        (wishing(4, models=(" t4 ", " a100 "), banned_uuids=frozenset({"gpu-0", "gpu-1"})), 2),
-        # Exactly as large as the request, and empty: a larger card would leave room for others.
-        (wishing(14, whole=True), 0),
-    ],
-)
-def test_wished_card_is_taken_though_another_fits_better(asked: Question, index: int) -> None:
-    """A wished card is taken although another fits better: without a wish it would be the small one, the tightest."""
-    assert choose(node(T4, SMALL_T4, A100), Question(Request(4))) == ((1, 4),)
-    assert choose(node(T4, SMALL_T4, A100), asked) == ((index, asked.request.units),)
-
-
-@pytest.mark.parametrize(
     ("devices", "asked", "reason"),
     [
         ((), Question(Request(20)), wire.REASON_NOT_A_GPU_NODE),
@@ -81,6 +64,11 @@ def test_wished_card_is_taken_though_another_fits_better(asked: Question, index:
         ((Device(0, 80, slots=2, slots_used=2),), Question(Request(10)), wire.REASON_NO_SLOT),
         ((Device(0, 80, 70, slots=2, slots_used=2),), Question(Request(10)), wire.REASON_NO_SLOT),
         ((Device(0, 80, 75, slots=2, slots_used=2),), Question(Request(10)), wire.REASON_NO_CARD_FITS),
+        (
+            (Device(0, 80, uuid="GPU-0", slots=1, slots_used=1),),
+            wishing(4, uuids=frozenset({"gpu-0"})),
+            wire.REASON_NO_SLOT,
+        ),
         ((Device(0, 80, slots=2), Device(1, 8, slots=9)), Question(Request(10, 3)), wire.REASON_TOO_MANY_CONTAINERS),
         ((Device(0, 80, slots=2),), Question(Request(10, names_slots=False)), wire.REASON_SLOT_MISSING),
         ((Device(0, 80, healthy=False, slots=2),), Question(Request(10)), wire.REASON_ALL_CARDS_UNHEALTHY),
@@ -111,55 +99,65 @@ def test_a_refusal_says_what_would_have_to_change(devices: tuple[Device, ...], a
         choose(node(*devices), asked)
 
 
-def test_a_wish_on_a_node_in_slots_mode_needs_its_slots_too() -> None:
-    """The card that is wished for has none left, though memory enough."""
-    cards = (Device(0, 80, uuid="GPU-0", slots=1, slots_used=1), Device(1, 80, uuid="GPU-1", slots=1))
-
-    assert choose(node(*cards), wishing(4, uuids=frozenset({"gpu-1"}))) == ((1, 4),)
-    assert reason_against(node(*cards), wishing(4, uuids=frozenset({"gpu-0"}))) == wire.REASON_NO_SLOT
-
-
-def test_a_split_gives_each_part_a_card_of_its_own() -> None:
-    """The larger part first, each on the tightest card that is left."""
-    assert choose(node(T4, SMALL_T4, A100), wishing(20, split=(12, 8))) == ((0, 12), (1, 8))
-    assert choose(node(T4, SMALL_T4, A100), wishing(28, split=(14, 14))) == ((0, 14), (2, 14))
-
-
-def test_equal_parts_of_a_split_stay_together() -> None:
-    """The NUMA node breaks a tie, before the index does, and no more than a tie."""
-    cards = [Device(index, 14, uuid=str(index), numa=numa) for index, numa in ((0, 0), (1, 1), (2, 0))]
-
-    assert choose(node(*cards), wishing(8, split=(4, 4))) == ((0, 4), (2, 4))
-    cards[1] = Device(1, 14, 9, uuid="1", numa=1)
-    assert choose(node(*cards), wishing(8, split=(4, 4))) == ((0, 4), (1, 4))
-
-
 def asking(request: Request, policy: str, usual: int) -> Question:
     """The value if pods of this number of units are expected."""
     return question(request, Snapshot(forecast=lambda: Forecast({PodClass(usual): 1})), policy)
 
 
-@pytest.mark.parametrize(("policy", "index"), [("binpack", 1), ("spread", 2), ("fragmentation", 0)])
-def test_each_policy_has_its_own_best_card(policy: str, index: int) -> None:
-    """Requests of 8 are usual: on card 0 two of four free units stay useless as they were, elsewhere eight would be broken."""
-    cards = node(Device(0, 16, 10), Device(1, 16, 11), Device(2, 16))
-    devices = {"binpack": cards, "spread": cards, "fragmentation": node(Device(0, 16, 10), Device(1, 16, 8))}[policy]
-
-    assert choose(devices, asking(Request(4), policy, 8))[0][0] == index
-
-
-def test_spread_compares_the_free_part_of_a_card() -> None:
-    """Three quarters of a small card are more than half of a large one."""
-    assert choose(node(Device(0, 40, 20), Device(1, 16, 4)), Question(Request(4), "spread"))[0][0] == 1
-
-
-@pytest.mark.parametrize(("free_cpu", "index"), [({}, 1), ({"n": 1500}, 1), ({"n": 1499}, 0)])
-def test_fragmentation_spares_no_card_for_a_pod_without_cpu(free_cpu: dict[str, int], index: int) -> None:
-    """Only card 1 still holds a pod of 8 afterwards. Such pods are rare and need 1 CPU, and the request takes half of one."""
+def expecting(free_cpu: dict[str, int]) -> Question:
+    """The value where pods of 8 units are rare and need 1 CPU, and the request takes half of one."""
     snapshot = Snapshot(forecast=lambda: Forecast({PodClass(2): 99, PodClass(8, cpu_milli=1000): 1}), free_cpu=free_cpu)
-    asked = question(Request(2), snapshot, "fragmentation", cpu_milli=500)
+    return question(Request(2), snapshot, "fragmentation", cpu_milli=500)
 
-    assert choose(node(Device(0, 16, 8), Device(1, 16, 6)), asked) == ((index, 2),)
+
+TESLAS = T4, SMALL_T4, A100
+ONE_SLOT = Device(0, 80, uuid="GPU-0", slots=1, slots_used=1), Device(1, 80, uuid="GPU-1", slots=1)
+# A tie between card 2, which is on the NUMA node of card 0, and card 1; and no tie.
+TIE, NO_TIE = (
+    (Device(0, 14, uuid="0"), Device(1, 14, used, uuid="1", numa=1), Device(2, 14, uuid="2")) for used in (0, 9)
+)
+BROKEN = Device(0, 16, 10), Device(1, 16, 11), Device(2, 16)
+THREE = Device(0, 16, 10, uuid="a"), Device(1, 16, 8, uuid="b"), Device(2, 16, 10, uuid="c")
+EIGHT = Device(0, 16, 8), Device(1, 16, 6)
+# The node's cards, the question, and the cards that the pod gets.
+CHOSEN: dict[str, tuple[tuple[Device, ...], Question, Shares]] = {
+    "without a wish the tightest": (TESLAS, Question(Request(4)), ((1, 4),)),
+    "a model": (TESLAS, wishing(4, models=(" a100 ",)), ((2, 4),)),
+    "not this model": (TESLAS, wishing(4, banned_models=(" tesla t4 ",)), ((2, 4),)),
+    "UUIDs": (TESLAS, wishing(4, uuids=frozenset({"gpu-0", "gpu-2"})), ((0, 4),)),
+    "not this UUID": (TESLAS, wishing(4, banned_uuids=frozenset({"gpu-1"})), ((0, 4),)),
+    "models, and not these UUIDs": (
+        TESLAS, wishing(4, models=(" t4 ", " a100 "), banned_uuids=frozenset({"gpu-0", "gpu-1"})), ((2, 4),),
+    ),
+    "a whole card: a larger one would leave room for others": (TESLAS, wishing(14, whole=True), ((0, 14),)),
+    "a wished card with a free slot": (ONE_SLOT, wishing(4, uuids=frozenset({"gpu-1"})), ((1, 4),)),
+    "each part of a split has a card of its own": (TESLAS, wishing(20, split=(12, 8)), ((0, 12), (1, 8))),
+    "the larger part first, on the tightest that is left": (TESLAS, wishing(28, split=(14, 14)), ((0, 14), (2, 14))),
+    "the NUMA node breaks a tie before the index": (TIE, wishing(8, split=(4, 4)), ((0, 4), (2, 4))),
+    "and no more than a tie": (NO_TIE, wishing(8, split=(4, 4)), ((0, 4), (1, 4))),
+    "binpack": (BROKEN, asking(Request(4), "binpack", 8), ((1, 4),)),
+    "spread": (BROKEN, asking(Request(4), "spread", 8), ((2, 4),)),
+    "spread compares the free part of a card": (
+        (Device(0, 40, 20), Device(1, 16, 4)), Question(Request(4), "spread"), ((1, 4),),
+    ),
+    "fragmentation spares a card for the usual pod": (
+        (Device(0, 16, 10), Device(1, 16, 8)), asking(Request(4), "fragmentation", 8), ((0, 4),),
+    ),
+    "for each part of a split": (
+        THREE, asking(Request(8, wishes=Wishes(split=(4, 4))), "fragmentation", 8), ((0, 4), (2, 4)),
+    ),
+    "CPU is not counted": (EIGHT, expecting({}), ((1, 2),)),
+    "there is CPU for the usual pod": (EIGHT, expecting({"n": 1500}), ((1, 2),)),
+    "no card is spared for a pod without CPU": (EIGHT, expecting({"n": 1499}), ((0, 2),)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("devices", "asked", "shares"), CHOSEN.values(), ids=CHOSEN.keys())
+def test_pod_gets_the_card_of_its_wishes_and_its_policy(
+    devices: tuple[Device, ...], asked: Question, shares: Shares
+) -> None:
+    """A wish comes before the policy, although another card fits better."""
+    assert choose(node(*devices), asked) == shares
 
 
 def test_a_node_never_has_less_than_no_cpu() -> None:
@@ -167,13 +165,6 @@ def test_a_node_never_has_less_than_no_cpu() -> None:
     asked = Question(Request(1), cpu_milli=500, free_cpu={"n": 400, "m": 501})
 
     assert (asked.cpu_left("n"), asked.cpu_left("m"), asked.cpu_left("unknown")) == (0, 1, None)
-
-
-def test_a_split_takes_for_each_part_what_the_policy_likes() -> None:
-    """Card 1 stays whole for a pod of 8."""
-    cards = (Device(0, 16, 10, uuid="a"), Device(1, 16, 8, uuid="b"), Device(2, 16, 10, uuid="c"))
-
-    assert choose(node(*cards), asking(Request(8, wishes=Wishes(split=(4, 4))), "fragmentation", 8)) == ((0, 4), (2, 4))
 
 
 def test_fragmentation_is_binpack_as_long_as_nothing_is_expected() -> None:
