@@ -150,7 +150,7 @@ mutants: $(READY) #+ Change the cores in small ways, and expect a unit test to f
 	@$(call LOCKED,product cluster harness dev mutants)
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-generate: $(SITE) #+ Regenerate the gRPC stubs, the chart's templates and docs/reference.md, and build the pages in build/site; fails for a broken link
+generate: $(SITE) #+ Regenerate the gRPC messages, the chart's templates and docs/reference.md, and build the pages in build/site; fails for a broken link
 	@$(BIN)/python -m clusters.kubelet.proto.generate
 	@$(BIN)/python -m clusters.deploy.chart_templates
 	@$(BIN)/python docs/reference_page.py

@@ -24,7 +24,7 @@ import grpc.aio
 from clusters.amounts import is_extended_resource
 from clusters.kubelet.kubelet_devices import Device
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.kubelet.proto.grpc_services import DEVICE_PLUGIN, REGISTRATION, serve, stub_of
 
 # The folder of the plugins' sockets, which is one kubelet's, and a resource.
 Place = tuple[Path, str]
@@ -106,7 +106,7 @@ class PluginClient:
         self.options = pb.DevicePluginOptions()
         self._is_closed = False
         self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
-        self._stub = pb_grpc.DevicePluginStub(self._channel)
+        self._stub = stub_of(self._channel, DEVICE_PLUGIN)
 
     async def connect(self, seconds: float) -> None:
         """Wait until the socket answers, then ask for the options. Raises PluginError."""
@@ -203,7 +203,7 @@ def go_text(error: grpc.aio.AioRpcError) -> str:
     return f"rpc error: code = {code} desc = {error.details()}"
 
 
-class Registration(pb_grpc.RegistrationServicer):
+class Registration:
     """Takes registrations in ``folder`` and hands ``(resource, socket)`` to ``connect``, which raises PluginError to refuse."""
 
     def __init__(self, folder: Path, connect: Connect) -> None:
@@ -212,7 +212,7 @@ class Registration(pb_grpc.RegistrationServicer):
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Answer there."""
-        pb_grpc.add_RegistrationServicer_to_server(self, server)
+        serve(server, REGISTRATION, self)
 
     async def Register(self, request: pb.RegisterRequest, context: Context) -> pb.Empty:  # noqa: N802  # gRPC's name
         """One registration; answered only when the plugin has answered us."""

@@ -21,7 +21,7 @@ from clusters.kubelet.kubelet_pods import NodePods
 from clusters.kubelet.plugin_client import PluginCall, note
 from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
 from clusters.kubelet.proto import podresources_pb2 as pb
-from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
+from clusters.kubelet.proto.grpc_services import POD_RESOURCES, serve
 
 # A kubelet's limits: calls a second, and calls in a burst after a pause.
 _RATE_PER_SECOND: Final = 100.0
@@ -30,7 +30,7 @@ _BURST: Final = 10.0
 Context = grpc.aio.ServicerContext[object, object]
 
 
-class PodResources(pb_grpc.PodResourcesListerServicer):
+class PodResources:
     """Answers from the pods of a node, and the book of their devices; ``clock`` is in seconds."""
 
     def __init__(self, pods: NodePods, devices: DeviceManager, clock: Callable[[], float], socket: Path) -> None:
@@ -43,7 +43,7 @@ class PodResources(pb_grpc.PodResourcesListerServicer):
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Answer there."""
-        pb_grpc.add_PodResourcesListerServicer_to_server(self, server)
+        serve(server, POD_RESOURCES, self)
 
     async def List(  # noqa: N802  # gRPC's name
         self, request: pb.ListPodResourcesRequest, context: Context

@@ -14,9 +14,8 @@ import grpc.aio
 from clusters.api import exchanges
 from clusters.kubelet.plugin_client import PluginCall, note
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.kubelet.proto import podresources_pb2 as pr
-from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
+from clusters.kubelet.proto.grpc_services import DEVICE_PLUGIN, POD_RESOURCES, REGISTRATION, serve, stub_of
 
 _UNLIMITED: Final = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 _SOCKET_OPTIONS: Final = [*_UNLIMITED, ("grpc.so_reuseport", 0)]
@@ -47,7 +46,7 @@ class Registration:
         return [device.ID for device in self.lists[-1].devices if device.health in wanted] if self.lists else []
 
 
-class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerServicer):
+class RecordingKubelet:
     """``refusal`` is the text with which Register is refused; ``holdings`` the content of PodResources.
 
     ``pod_resources_refusals`` are errors (code, text) with which PodResources answers its next calls.
@@ -75,8 +74,8 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         self._pod_resources.unlink(missing_ok=True)
         for path in (self._folder / "kubelet.sock", self._pod_resources):
             server = grpc.aio.server(options=_SOCKET_OPTIONS)
-            pb_grpc.add_RegistrationServicer_to_server(self, server)
-            pr_grpc.add_PodResourcesListerServicer_to_server(self, server)
+            serve(server, REGISTRATION, self)
+            serve(server, POD_RESOURCES, self)
             server.add_insecure_port(f"unix:{path}")
             await server.start()
             self._servers.append(server)
@@ -141,7 +140,7 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
         begun, endpoint, answer = asyncio.get_running_loop().time(), self._plugin(resource).endpoint, None
         try:
             async with grpc.aio.insecure_channel(f"unix:{self._folder / endpoint}", options=_CLIENT_OPTIONS) as channel:
-                answer = await getattr(pb_grpc.DevicePluginStub(channel), method)(request, timeout=seconds)
+                answer = await getattr(stub_of(channel, DEVICE_PLUGIN), method)(request, timeout=seconds)
             exchanges.note(method, request, grpc.StatusCode.OK.name, answer)
             return answer
         except grpc.aio.AioRpcError as error:
@@ -166,14 +165,14 @@ class RecordingKubelet(pb_grpc.RegistrationServicer, pr_grpc.PodResourcesListerS
             await context.abort(grpc.StatusCode.UNKNOWN, self.refusal)
         channel = grpc.aio.insecure_channel(f"unix:{self._folder / request.endpoint}", options=_CLIENT_OPTIONS)
         self._channels.append(channel)
-        stub = pb_grpc.DevicePluginStub(channel)
+        stub = stub_of(channel, DEVICE_PLUGIN)
         registration.options = await stub.GetDevicePluginOptions(pb.Empty(), timeout=_DIAL_SECONDS, wait_for_ready=True)
         stream = asyncio.create_task(self._follow(stub, registration))
         self._streams.add(stream)
         stream.add_done_callback(self._streams.discard)
         return pb.Empty()
 
-    async def _follow(self, stub: pb_grpc.DevicePluginStub, registration: Registration) -> None:
+    async def _follow(self, stub: Any, registration: Registration) -> None:
         def note_list(message: pb.ListAndWatchResponse | None) -> None:
             at = asyncio.get_running_loop().time()
             self._note(at, registration.endpoint, registration.resource, "ListAndWatch", None, message)

@@ -10,14 +10,13 @@ import grpc
 import grpc.aio
 
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
 from clusters.kubelet.proto import podresources_pb2 as pr
-from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
+from clusters.kubelet.proto.grpc_services import DEVICE_PLUGIN, POD_RESOURCES, REGISTRATION, serve, stub_of
 
 Context = grpc.aio.ServicerContext[object, object]
 
 
-class SamplePlugin(pb_grpc.DevicePluginServicer):
+class SamplePlugin:
     """Announces ``devices`` (id → healthy). A text in ``refusals`` (by verb) is the error with which it answers.
 
     ``prefers`` chooses ids from (free ids, those that have to be among them, how many): then it wants to be asked for a
@@ -54,12 +53,12 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
         self.socket = folder / socket_name
         self.socket.unlink(missing_ok=True)
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        pb_grpc.add_DevicePluginServicer_to_server(self, self._server)
+        serve(self._server, DEVICE_PLUGIN, self)
         self._server.add_insecure_port(f"unix:{self.socket}")
         await self._server.start()
         async with grpc.aio.insecure_channel(f"unix:{folder / 'kubelet.sock'}") as channel:
             request = pb.RegisterRequest(version="v1beta1", endpoint=self.socket.name, resource_name=resource)
-            await pb_grpc.RegistrationStub(channel).Register(request, timeout=20)
+            await stub_of(channel, REGISTRATION).Register(request, timeout=20)
 
     async def stop(self) -> None:
         self.end_list()
@@ -135,7 +134,7 @@ class SamplePlugin(pb_grpc.DevicePluginServicer):
 async def pods_listed(socket: Path) -> list[pr.PodResources]:
     """The pods that the kubelet's PodResources lists. Raises grpc.aio.AioRpcError."""
     async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-        answer = await pr_grpc.PodResourcesListerStub(channel).List(pr.ListPodResourcesRequest())
+        answer = await stub_of(channel, POD_RESOURCES).List(pr.ListPodResourcesRequest())
     return list(answer.pod_resources)
 
 

@@ -17,7 +17,7 @@ import pytest
 from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
-from clusters.kubelet.proto import podresources_pb2_grpc as pb_grpc
+from clusters.kubelet.proto.grpc_services import POD_RESOURCES, stub_of
 from e2e.kubelet.node_under_test import NodeUnderTest, held_by
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
 from e2e.kubelet.worker import Worker
@@ -177,7 +177,7 @@ async def test_end_of_an_old_list_drops_the_newer_plugin(stage: NodeUnderTest) -
 async def test_a_burst_of_questions_is_turned_away(stage: NodeUnderTest) -> None:
     """PodResources answers ResourceExhausted to questions beyond a burst of ten and a hundred a second."""
     async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
-        pods_of = pb_grpc.PodResourcesListerStub(channel).List
+        pods_of = stub_of(channel, POD_RESOURCES).List
 
         async def refusal() -> str | None:
             try:
@@ -197,7 +197,7 @@ async def test_a_burst_of_questions_is_turned_away(stage: NodeUnderTest) -> None
 async def get(stage: NodeUnderTest, name: str) -> pb.PodResources:
     async with grpc.aio.insecure_channel(f"unix:{stage.kubelet.pod_resources_socket}") as channel:
         request = pb.GetPodResourcesRequest(pod_name=name, pod_namespace=stage.namespace)
-        answer: pb.GetPodResourcesResponse = await pb_grpc.PodResourcesListerStub(channel).Get(request)
+        answer: pb.GetPodResourcesResponse = await stub_of(channel, POD_RESOURCES).Get(request)
         return answer.pod_resources
 
 

@@ -12,7 +12,7 @@ import grpc.aio
 
 from clusters.api.resources import NODES
 from clusters.kubelet.proto import podresources_pb2 as pr
-from clusters.kubelet.proto import podresources_pb2_grpc as pr_grpc
+from clusters.kubelet.proto.grpc_services import POD_RESOURCES, stub_of
 from e2e.reference.reference_api import Api
 from e2e.reference.reference_cards import Cards
 from e2e.reference.reference_ledger import Grant, Key, Ledger, Turn
@@ -81,7 +81,7 @@ class Records:
         for number in range(_TRIES):
             try:
                 async with grpc.aio.insecure_channel(f"unix:{self._socket}", options=_OPTIONS) as channel:
-                    stub = pr_grpc.PodResourcesListerStub(channel)
+                    stub = stub_of(channel, POD_RESOURCES)
                     listed: pr.ListPodResourcesResponse = await stub.List(pr.ListPodResourcesRequest(), timeout=20)
                     return listed
             except grpc.aio.AioRpcError as error:

@@ -21,7 +21,7 @@ from clusters.api.api_client import ApiError
 from clusters.api.connection import TransportError
 from clusters.api.resources import NODES
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.kubelet.proto.grpc_services import DEVICE_PLUGIN, REGISTRATION, serve, stub_of
 from e2e.reference import reference_faults
 from e2e.reference.reference_allocation import Allocation, Records
 from e2e.reference.reference_api import Api
@@ -47,7 +47,7 @@ _ASSERT_SECONDS: Final = 1.0
 Context = grpc.aio.ServicerContext[object, object]
 
 
-class Servicer(pb_grpc.DevicePluginServicer):
+class Servicer:
     """The calls of the kubelet."""
 
     def __init__(self, cards: Cards, salt: str, allocation: Allocation, faults: Faults) -> None:
@@ -145,7 +145,7 @@ class Presence:
 
     async def _serve(self, server: grpc.aio.Server) -> None:
         (self._folder / SOCKET).unlink(missing_ok=True)
-        pb_grpc.add_DevicePluginServicer_to_server(self._servicer, server)
+        serve(server, DEVICE_PLUGIN, self._servicer)
         server.add_insecure_port(f"unix:{self._folder / SOCKET}")
         await server.start()
 
@@ -161,7 +161,7 @@ class Presence:
                 async with grpc.aio.insecure_channel(
                     f"unix:{self._folder / 'kubelet.sock'}", options=options
                 ) as channel:
-                    await pb_grpc.RegistrationStub(channel).Register(request, timeout=15)
+                    await stub_of(channel, REGISTRATION).Register(request, timeout=15)
                 _LOG.info("the kubelet took the registration")
                 return
             except grpc.aio.AioRpcError as error:

@@ -26,7 +26,7 @@ from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.kubelet.kubelet_cards import Cards
 from clusters.kubelet.memory_limits import MemoryLimits
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.kubelet.proto.grpc_services import DEVICE_PLUGIN, REGISTRATION, serve, stub_of
 from clusters.processes.program import Program
 from clusters.provider import NodeSpec
 from clusters.simulated_node import SimulatedNode, environment_of_programs, new_cards
@@ -85,7 +85,7 @@ async def measure_list(rest_seconds: float) -> dict[str, float]:
     }
 
 
-class _Registry(pb_grpc.RegistrationServicer):
+class _Registry:
     """A kubelet as far as registering goes."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ async def _plugin(*flags: str, driver: str | None = None) -> AsyncIterator[_Benc
             await api.patch(NODES, _NODE, info, subresource="status")
         registry, kubelet, sockets = _Registry(), grpc.aio.server(), folder / "device-plugins"
         sockets.mkdir()
-        pb_grpc.add_RegistrationServicer_to_server(registry, kubelet)
+        serve(kubelet, REGISTRATION, registry)
         kubelet.add_insecure_port(f"unix:{sockets}/kubelet.sock")
         await kubelet.start()
         stack.push_async_callback(kubelet.stop, 0)
@@ -147,7 +147,7 @@ async def _receive(socket: Path, after: Callable[[], Awaitable[object]] | None =
     """One stream's first list; or the next one ``after`` something has happened, from when it had."""
     async with grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE) as channel:
         began = time.perf_counter()
-        stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+        stream = stub_of(channel, DEVICE_PLUGIN).ListAndWatch(pb.Empty())
         message = await stream.read()
         if after is not None:
             await after()
@@ -163,7 +163,7 @@ async def _at_rest(sockets: Path, pid: int, seconds: float) -> float:
     async with AsyncExitStack() as stack:
         for socket in sockets.glob("aliyun*.sock"):
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"unix:{socket}", options=_ANY_SIZE))
-            stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+            stream = stub_of(channel, DEVICE_PLUGIN).ListAndWatch(pb.Empty())
             stack.callback(stream.cancel)
             await stream.read()
         await asyncio.sleep(_SETTLE_SECONDS)
@@ -198,7 +198,7 @@ async def measure_allocations(count: int) -> dict[str, dict[str, float]]:
             api = await stack.enter_async_context(ApiClient.from_kubeconfig(bench.kubeconfig))
             path = f"unix:{bench.sockets / _SOCKET}"
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(path))
-            stub = pb_grpc.DevicePluginStub(channel)
+            stub = stub_of(channel, DEVICE_PLUGIN)
             # A plugin without a watcher registers again.
             stream = stub.ListAndWatch(pb.Empty())
             stack.callback(stream.cancel)

@@ -1,1 +1,1 @@
-"""The kubelet's gRPC interfaces: the ``.proto`` files, and the stubs that ``generate.py`` makes of them."""
+"""The kubelet's gRPC interfaces: the ``.proto`` files, the messages that ``generate.py`` makes of them, and their services."""

@@ -15,7 +15,7 @@ from typing import Any
 import grpc.aio
 
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.kubelet.proto.grpc_services import DEVICE_PLUGIN, stub_of
 from fake_nvml.state import State
 from gpushare.cli.settings import device_plugin_settings
 from gpushare.deviceplugin.core.health import XidRules
@@ -148,7 +148,7 @@ async def running(
             server = DevicePluginServer(object(), parts.node)  # type: ignore[arg-type]  # nothing is allocated here
             await server.start(socket)
             async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-                rig = Rig(state, api, clock, parts, pb_grpc.DevicePluginStub(channel))
+                rig = Rig(state, api, clock, parts, stub_of(channel, DEVICE_PLUGIN))
                 works = (rig.follow(), parts.watch.run(), parts.node.keep_published(), parts.news.run())
                 rig.tasks = tasks = [asyncio.create_task(one) for one in works]
                 try:

@@ -16,7 +16,7 @@ import grpc.aio
 import pytest
 
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
-from clusters.kubelet.proto import deviceplugin_pb2_grpc as pb_grpc
+from clusters.kubelet.proto.grpc_services import DEVICE_PLUGIN, REGISTRATION, serve, stub_of
 from gpushare.deviceplugin import grpc_server
 from gpushare.deviceplugin.grpc_server import DevicePluginServer, stay_registered
 from gpushare.model.cards import CardFacts, NodeCards
@@ -31,7 +31,7 @@ class OneCard:
     cards = NodeCards(1, "ids", "GiB", "", (CardFacts(0, "GPU-aaaaaaaa", "m", 2048, 2),))
 
 
-class Kubelet(pb_grpc.RegistrationServicer):
+class Kubelet:
     """Calls the plugin back inside Register, as kubelets do."""
 
     def __init__(self, folder: Path) -> None:
@@ -44,18 +44,18 @@ class Kubelet(pb_grpc.RegistrationServicer):
         if self.silent:
             await asyncio.sleep(3600)
         async with grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}") as channel:
-            options = await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty(), timeout=300)
+            options = await stub_of(channel, DEVICE_PLUGIN).GetDevicePluginOptions(pb.Empty(), timeout=300)
         assert options == request.options
         if self.reads_list:
             self.channel = grpc.aio.insecure_channel(f"unix:{self.folder}/{request.endpoint}")
-            self.stream = pb_grpc.DevicePluginStub(self.channel).ListAndWatch(pb.Empty())
+            self.stream = stub_of(self.channel, DEVICE_PLUGIN).ListAndWatch(pb.Empty())
             await self.stream.read()
         await self.registered.put(request)
         return pb.Empty()
 
     async def start(self) -> None:
         self._server = grpc.aio.server()
-        pb_grpc.add_RegistrationServicer_to_server(self, self._server)
+        serve(self._server, REGISTRATION, self)
         self._server.add_insecure_port(f"unix:{self.folder}/kubelet.sock")
         await self._server.start()
 
@@ -123,7 +123,7 @@ async def test_a_kubelet_that_runs_on_has_time_to_part_with_us(monkeypatch: pyte
     async with staying(monkeypatch) as kubelet:
         await next_registration(kubelet)
         async with grpc.aio.insecure_channel(f"unix:{kubelet.folder}/aliyungpushare.sock") as channel:
-            stream = pb_grpc.DevicePluginStub(channel).ListAndWatch(pb.Empty())
+            stream = stub_of(channel, DEVICE_PLUGIN).ListAndWatch(pb.Empty())
             await stream.read()
             (kubelet.folder / "aliyungpushare.sock").unlink()
             # An error: the connection was closed before the status was read.
