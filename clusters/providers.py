@@ -44,7 +44,7 @@ class Choices:
     watch_lag: float = 0.0
     """The most seconds by which events of a watch come late; each watch draws its own."""
     disturbance: float = 0.0
-    """The chance that the embedded API server disturbs a request of a ServiceAccount (``apiserver/disturbances.py``)."""
+    """The chance that the embedded API server disturbs a request of a ServiceAccount (``apiserver/application.py``)."""
 
 
 EMBEDDED: Final = "embedded"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clusters.api.resources import POD_DISRUPTION_BUDGETS, PODS
-from clusters.embedded.apiserver import options, patch
+from clusters.embedded.apiserver import patch
 from clusters.embedded.apiserver.api_objects import Object, is_deleting, labels_of, name_of, without_nulls
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import matches_selector
@@ -18,7 +18,7 @@ from clusters.embedded.apiserver.deletion import DeleteOptions, options_of
 from clusters.embedded.apiserver.policy_matching import CREATE
 from clusters.embedded.apiserver.reads import encoded_list, selection
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, conflict, internal, success, too_new
-from clusters.embedded.apiserver.requests import Answer, Request, json_answer
+from clusters.embedded.apiserver.requests import Answer, Request, check_dry_run, json_answer, version_of
 from clusters.embedded.apiserver.update_rules import other_object
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.writes import Terms, Writes, fresh
@@ -37,21 +37,21 @@ class Verbs:
 
     def get(self, request: Request, route: Route) -> Answer:
         """One object, at least as new as the version that is asked for."""
-        version = options.version_of(request.params)
+        version = version_of(request.params)
         if version > self._writes.store.version:
             raise too_new(version, self._writes.store.version)
         return Answer(self._writes.get(route.resource, *place(route)).json())
 
     def create(self, request: Request, route: Route) -> Answer:
         """POST to the collection: 201."""
-        options.check_dry_run("CreateOptions", request.params.get("dryRun", ""))
+        check_dry_run("CreateOptions", request.params.get("dryRun", ""))
         body = request.object(route.resource.kind)
         stored = self._writes.create(route.resource, route.namespace or "", body, self._terms(request, route))
         return Answer(stored.json(), 201)
 
     def replace(self, request: Request, route: Route) -> Answer:
         """PUT, to the object or to its status."""
-        options.check_dry_run("UpdateOptions", request.params.get("dryRun", ""))
+        check_dry_run("UpdateOptions", request.params.get("dryRun", ""))
         body = request.object(route.resource.kind)
         stored = self._writes.replace(route.resource, *place(route), body, self._terms(request, route))
         return Answer(stored.json())
@@ -59,7 +59,7 @@ class Verbs:
     def patch(self, request: Request, route: Route) -> Answer:
         """PATCH, to the object or to its status."""
         patch.check_type(request.content_type)
-        options.check_dry_run("PatchOptions", request.params.get("dryRun", ""))
+        check_dry_run("PatchOptions", request.params.get("dryRun", ""))
 
         def change(item: Object) -> Object:
             return patch.patched(request.content_type, item, request.body)

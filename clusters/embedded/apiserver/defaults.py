@@ -1,4 +1,7 @@
-"""The values that the API server fills into fields that a manifest leaves out. Pure; changes its argument."""
+"""The values that the API server fills into fields that a manifest leaves out. Pure; changes its argument.
+
+Those of a pod's probes, hooks, volumes and variables are left out: no program that acts on cards reads them.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,7 @@ from clusters.api.resources import (
     ROLES,
     Resource,
 )
-from clusters.embedded.apiserver import events, pod_defaults
-from clusters.embedded.apiserver.api_objects import Object, is_deleting
+from clusters.embedded.apiserver.api_objects import Object, canonical, is_deleting, parse, text_of
 from clusters.embedded.apiserver.refusals import bad_request, group_of
 
 # A Job's selector and the labels of its pods come from its uid, so that no two Jobs share pods.
@@ -28,6 +30,9 @@ _WORKLOAD: Final = _DEFAULTS["workloads"]
 _SHOWN: Final = {
     plural: {*status, "terminatingReplicas", "collisionCount"} for plural, status in _DEFAULTS["statuses"].items()
 }
+# Pods stay this long on a node that has gone, in seconds, unless they set a time themselves.
+_AWAY_SECONDS: Final = 300
+_AWAY_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 def set_defaults(resource: Resource, item: Object) -> None:
@@ -46,7 +51,7 @@ def set_defaults(resource: Resource, item: Object) -> None:
 def initial_status(resource: Resource, item: Object, now: str) -> Object | None:
     """The status of a new object; None: it has none yet. ``now`` is RFC 3339."""
     if resource == PODS:
-        return pod_defaults.initial_status(item["spec"], now)
+        return _pod_status(item["spec"], now)
     found = _DEFAULTS["statuses"].get(resource.plural)
     return None if found is None else dict(found)
 
@@ -62,9 +67,13 @@ def _config_map(_: Resource, item: Object) -> None:
 
 
 def _event(_: Resource, item: Object) -> None:
-    complete = events.completed(item)
+    """The fields that are always shown stay, and others that are empty go."""
+    shown = _DEFAULTS["event"]
+    found = {key: value for key, value in item.items() if key in shown or key == "metadata" or value not in ("", 0)}
+    if isinstance(found.get("series"), dict):
+        found["series"] = {"lastObservedTime": None, **found["series"]}
     item.clear()
-    item.update(complete)
+    item.update(deepcopy(shown) | found)
 
 
 def _namespace(_: Resource, item: Object) -> None:
@@ -76,14 +85,104 @@ def _namespace(_: Resource, item: Object) -> None:
 
 def _pod(_: Resource, item: Object) -> None:
     item.setdefault("spec", {})
-    pod_defaults.default_pod(item)
+    _default_pod(item)
     _conditions(item, "lastProbeTime", "lastTransitionTime")
+
+
+def _default_template(spec: Object) -> None:
+    """Fill in the spec of a pod or of a template. Raises ValueError for amounts that are none."""
+    for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
+        _default_container(container)
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        # Two names of one field.
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    for key, value in _DEFAULTS["pod"].items():
+        spec.setdefault(key, dict(value) if isinstance(value, dict) else value)
+
+
+def _default_pod(pod: Object) -> None:
+    """Fill in the spec of a pod that is being created."""
+    spec = pod["spec"]
+    _default_template(spec)
+    for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
+        _request_the_limits(container["resources"])
+    spec.setdefault("enableServiceLinks", True)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    for taint in _AWAY_TAINTS:
+        _tolerate_for_a_while(spec, taint)
+
+
+def _pod_status(spec: Object, now: str) -> Object:
+    """The status of a pod that has just been created; ``now`` is RFC 3339."""
+    status: Object = {"phase": "Pending", "qosClass": _qos_class(spec)}
+    if spec.get("schedulingGates"):
+        message = "Scheduling is blocked due to non-empty scheduling gates"
+        condition = {"type": "PodScheduled", "status": "False", "lastProbeTime": None, "lastTransitionTime": now}
+        status["conditions"] = [{**condition, "reason": "SchedulingGated", "message": message}]
+    return status
+
+
+def _qos_class(spec: Object) -> str:
+    """Guaranteed, Burstable or BestEffort; only cpu and memory count."""
+    containers = [*spec.get("initContainers", []), *spec.get("containers", [])]
+    limits = [_counted(each.get("resources", {}).get("limits", {})) for each in containers]
+    requests = [_counted(each.get("resources", {}).get("requests", {})) for each in containers]
+    if not any(limits) and not any(requests):
+        return "BestEffort"
+    if all(len(limit) == 2 and limit == request for limit, request in zip(limits, requests, strict=True)):
+        return "Guaranteed"
+    return "Burstable"
+
+
+def _canonical_amounts(amounts: Object) -> Object:
+    """A list of resources with every quantity in its canonical form. Raises ValueError."""
+    return {name: canonical(text_of(value)) for name, value in amounts.items()}
+
+
+def _default_container(container: Object) -> None:
+    resources = container.setdefault("resources", {})
+    for part in ("limits", "requests"):
+        if part in resources:
+            resources[part] = _canonical_amounts(resources[part])
+    for port in container.get("ports", []):
+        port.setdefault("protocol", "TCP")
+    for key, value in _DEFAULTS["container"].items():
+        container.setdefault(key, value)
+    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+
+
+def _request_the_limits(resources: Object) -> None:
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
+
+
+def _tolerate_for_a_while(spec: Object, taint: str) -> None:
+    tolerations = spec.get("tolerations", [])
+    for each in tolerations:
+        if each.get("key") in (taint, "", None) and each.get("effect") in ("NoExecute", "", None):
+            return
+    away = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _AWAY_SECONDS}
+    spec["tolerations"] = [*tolerations, away]
+
+
+def _pull_policy(image: str) -> str:
+    """Without a tag or with ``latest`` an image is pulled each time."""
+    if "@" in image:
+        return "IfNotPresent"
+    _, _, tag = image.rpartition("/")[2].partition(":")
+    return "Always" if tag in ("", "latest") else "IfNotPresent"
+
+
+def _counted(amounts: Object) -> Object:
+    return {name: parse(amounts[name]) for name in ("cpu", "memory") if name in amounts and parse(amounts[name])}
 
 
 def _quota(_: Resource, item: Object) -> None:
     spec = item.setdefault("spec", {})
     if spec.get("hard"):
-        spec["hard"] = pod_defaults.canonical_amounts(spec["hard"])
+        spec["hard"] = _canonical_amounts(spec["hard"])
 
 
 def _conditions(item: Object, *times: str) -> None:
@@ -104,10 +203,10 @@ def _node(_: Resource, item: Object) -> None:
     for key, shown in _DEFAULTS["node"].items():
         status[key] = {**shown, **status.get(key, {})}
     if status.get("capacity"):
-        status["capacity"] = pod_defaults.canonical_amounts(status["capacity"])
+        status["capacity"] = _canonical_amounts(status["capacity"])
         status.setdefault("allocatable", dict(status["capacity"]))
     if status.get("allocatable"):
-        status["allocatable"] = pod_defaults.canonical_amounts(status["allocatable"])
+        status["allocatable"] = _canonical_amounts(status["allocatable"])
 
 
 def _without_zeros(resource: Resource, status: Object) -> Object:
@@ -127,7 +226,7 @@ def _workload(resource: Resource, item: Object) -> None:
         spec[strategy]["rollingUpdate"] = {**kind["rolling"], **rolling}
     template = spec.setdefault("template", {})
     template.setdefault("metadata", {})
-    pod_defaults.default_template(template.setdefault("spec", {}))
+    _default_template(template.setdefault("spec", {}))
     if "status" in item:
         item["status"] = _without_zeros(resource, item["status"])
 
@@ -140,7 +239,7 @@ def _job(_: Resource, item: Object) -> None:
         spec.setdefault(key, value)
     template = spec.setdefault("template", {})
     metadata = template.setdefault("metadata", {})
-    pod_defaults.default_template(template.setdefault("spec", {}))
+    _default_template(template.setdefault("spec", {}))
     if not spec["manualSelector"]:
         uid, name = item["metadata"]["uid"], item["metadata"]["name"]
         labels = {_JOB_UID: uid, _JOB_NAME: name, "controller-uid": uid, "job-name": name}

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from clusters.api.resources import NAMESPACES, PODS, Resource
 from clusters.embedded.apiserver.api_objects import Object, is_deleting
-from clusters.embedded.apiserver.options import check_dry_run
 from clusters.embedded.apiserver.refusals import bad_request, conflict, not_imitated
+from clusters.embedded.apiserver.requests import check_dry_run
 
 _DEFAULT_GRACE_SECONDS: Final = 30
 

@@ -7,17 +7,20 @@ import base64
 import binascii
 import random
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 import msgspec
 
-from clusters.api.resources import EVENTS, Resource
-from clusters.embedded.apiserver import options
+from clusters.api.connection import Connection, Stream, TransportError
+from clusters.api.resources import EVENTS, NODES, Resource
+from clusters.embedded.apiserver.api_objects import Object, name_of, namespace_of
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import Predicate, both, field_selector, label_selector, selects_all
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, expired, too_new
-from clusters.embedded.apiserver.requests import Request
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, expired, internal, too_new
+from clusters.embedded.apiserver.requests import Answer, Request, number, version_of
 from clusters.embedded.apiserver.store import Change, Store, Stored, event_line
 
 
@@ -47,7 +50,7 @@ def list_objects(store: Store, request: Request, route: Route) -> bytes:
     except RefusalError as error:
         assert page is not None
         raise _expired_page(store, page) from error
-    limit = max(options.number(request.params, "limit"), 0)
+    limit = max(number(request.params, "limit"), 0)
     if request.params.get("resourceVersion") == "0" and route.resource != EVENTS:
         # Any version will do: the real server answers from its cache, which knows no pages (and holds no events).
         limit = 0
@@ -81,7 +84,7 @@ def encoded_list(route: Route, found: list[Stored], metadata: dict[str, object])
 
 def _version(request: Request, store: Store) -> int:
     """The version to show: the newest, which is at least as new as the one that is asked for."""
-    wanted = options.version_of(request.params, in_list=True)
+    wanted = version_of(request.params, in_list=True)
     if wanted > store.version:
         raise too_new(wanted, store.version)
     return store.version
@@ -254,7 +257,7 @@ async def _wait(woken: asyncio.Event, seconds: float) -> None:
 def _query(request: Request, route: Route, current: int) -> WatchQuery:
     label_selector(request.params.get("labelSelector", ""))
     selects = selection(request, route)
-    version = options.version_of(request.params)
+    version = version_of(request.params)
     initial = request.params.get("sendInitialEvents", "")
     with_initial = request.is_set("sendInitialEvents") if initial else version == 0
     return WatchQuery(
@@ -264,5 +267,77 @@ def _query(request: Request, route: Route, current: int) -> WatchQuery:
         version=version or current,
         with_initial=with_initial,
         with_bookmarks=request.is_set("allowWatchBookmarks"),
-        seconds=max(options.number(request.params, "timeoutSeconds"), 0) or DEFAULT_SECONDS,
+        seconds=max(number(request.params, "timeoutSeconds"), 0) or DEFAULT_SECONDS,
     )
+
+
+# The part of the query that the kubelet reads; everything else is for the API server.
+_PASSED: Final = ("follow", "previous", "timestamps", "tailLines", "limitBytes", "sinceSeconds", "sinceTime")
+
+
+class PodLogs:
+    """Asks kubelets for logs until ``close``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._http = Connection()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+    async def read(self, pod: Object, request: Request) -> Answer:
+        """The log of one container. Raises RefusalError (400, 404, 500)."""
+        container = container_of(pod, request.params.get("container", ""))
+        url = self._url(pod, container)
+        params: dict[str, str] = {key: request.params[key] for key in _PASSED if key in request.params}
+        # A log that is followed may say nothing for a long time.
+        asked = self._http.stream("GET", url, params=params, silent_for=None)
+        async with AsyncExitStack() as stack:
+            try:
+                response = await stack.enter_async_context(asked)
+            except TransportError as error:
+                raise internal(f'Get "{url}": {error}') from error
+            if response.status_code >= 400:
+                raise _refusal(response.status_code, (await response.read()).decode(errors="replace").strip())
+            return Answer(_pieces(response, stack.pop_all()), content_type="text/plain")
+
+    def _url(self, pod: Object, container: str) -> str:
+        node = pod["spec"].get("nodeName", "")
+        if not node:
+            raise bad_request(f"pod {name_of(pod)} does not have a host assigned")
+        path = "/".join(quote(part, safe="") for part in (namespace_of(pod), name_of(pod), container))
+        return f"http://127.0.0.1:{self._port(node)}/containerLogs/{path}"
+
+    def _port(self, node: str) -> int:
+        stored = self._store.get(NODES, "", node)
+        port = stored.item["status"]["daemonEndpoints"].get("kubeletEndpoint", {}).get("Port") if stored else None
+        if not isinstance(port, int) or not port:
+            raise internal(f'node "{node}" is not there, or does not say on which port its kubelet listens')
+        return port
+
+
+def container_of(pod: Object, wanted: str) -> str:
+    """The container that the request means. Raises RefusalError (400) if that is not clear."""
+    names = [each["name"] for each in pod["spec"].get("containers", [])]
+    initial = [each["name"] for each in pod["spec"].get("initContainers", [])]
+    if wanted in names or wanted in initial:
+        return wanted
+    if wanted:
+        raise bad_request(f"container {wanted} is not valid for pod {name_of(pod)}")
+    if len(names) != 1:
+        choices = " ".join(names)
+        raise bad_request(f"a container name must be specified for pod {name_of(pod)}, choose one of: [{choices}]")
+    return str(names[0])
+
+
+async def _pieces(response: Stream, opened: AsyncExitStack) -> AsyncIterator[bytes]:
+    async with opened:
+        async for piece in response.pieces():
+            yield piece
+
+
+def _refusal(code: int, text: str) -> RefusalError:
+    text = text or f"the kubelet answered {code}"
+    reason = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed"}.get(code)
+    return RefusalError(code, reason, text) if reason else internal(text)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -14,7 +15,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from clusters.embedded.apiserver.api_objects import Object
 from clusters.embedded.apiserver.authorization import ANONYMOUS, User, is_on
-from clusters.embedded.apiserver.refusals import RefusalError, bad_request, too_large
+from clusters.embedded.apiserver.field_rules import unsupported
+from clusters.embedded.apiserver.refusals import RefusalError, bad_request, options_invalid, too_large
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
@@ -213,3 +215,33 @@ async def read_request(scope: Message, receive: Receive, user: User = ANONYMOUS)
 def _media_type(header: str) -> str:
     """The type without its parameters; what is there and names none stays as it is, and is refused."""
     return header.partition(";")[0].strip().lower() or header
+
+
+_UNSIGNED: Final = re.compile(r"[0-9]{1,19}")
+_SIGNED: Final = re.compile(r"[-+]?[0-9]{1,18}")
+
+Params = Mapping[str, str]
+
+
+def version_of(params: Params, *, in_list: bool = False) -> int:
+    """The version that is asked for; 0: none. Raises RefusalError: 400 for a list, else 500, as the real server does."""
+    text = params.get("resourceVersion", "")
+    if text and not _UNSIGNED.fullmatch(text):
+        reason = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise bad_request(f"invalid resource version: {reason}") if in_list else RefusalError(500, "", reason)
+    return int(text) if text else 0
+
+
+def number(params: Params, name: str) -> int:
+    """A whole number of the query; 0 if it is absent. Raises RefusalError (400)."""
+    text = params.get(name, "")
+    if text and not _SIGNED.fullmatch(text):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text) if text else 0
+
+
+def check_dry_run(kind: str, *stages: str) -> None:
+    """Refuse (422) other stages to leave out of a write than all, or none; ``kind`` is that of the write's options."""
+    wrong = [unsupported("dryRun", stage, ("All",)) for stage in stages if stage not in ("", "All")]
+    if wrong:
+        raise options_invalid(kind, wrong)

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import functools
 import random
 import ssl
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
+import yaml
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from clusters.api import exchanges
 from clusters.api.certificates import Authority
-from clusters.api.resources import ALL, Resource
+from clusters.api.resources import (
+    ALL,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from clusters.embedded.apiserver.api_admission import DEFAULT_ACCOUNT
 from clusters.embedded.apiserver.api_objects import Object
-from clusters.embedded.apiserver.application import CERTIFICATE, ApiServer
+from clusters.embedded.apiserver.application import CERTIFICATE, ApiServer, Disturbances
 from clusters.embedded.apiserver.authorization import (
     ANONYMOUS,
     AUTHENTICATED,
@@ -26,10 +39,7 @@ from clusters.embedded.apiserver.authorization import (
     ClientCertificate,
     User,
 )
-from clusters.embedded.apiserver.bootstrap import bootstrap
-from clusters.embedded.apiserver.disturbances import Disturbances
-from clusters.embedded.apiserver.pod_logs import PodLogs
-from clusters.embedded.apiserver.reads import Watches
+from clusters.embedded.apiserver.reads import PodLogs, Watches
 from clusters.embedded.apiserver.service_accounts import ServiceAccountTokens
 from clusters.embedded.apiserver.store import Change, Store
 from clusters.embedded.apiserver.writes import Writes
@@ -170,3 +180,33 @@ class _Protocol(HttpToolsProtocol):
         """A client that does not look at an idle connection would hold its end up for seconds (TLS says good-bye twice)."""
         if self.transport.is_closing():
             asyncio.get_running_loop().call_later(_GOODBYE_SECONDS, self.transport.abort)
+
+
+_MARKS: Final = {
+    "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+    "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+}
+
+
+def bootstrap(store: Store, writes: Writes) -> None:
+    """Create the objects of every cluster that are not there yet (``bootstrap.yaml``)."""
+    for resource, item in copy.deepcopy(_objects()):
+        namespace, name = item["metadata"].get("namespace", ""), item["metadata"]["name"]
+        if store.get(resource, namespace, name) is None:
+            writes.create(resource, namespace, item)
+
+
+@functools.cache
+def _objects() -> list[tuple[Resource, Object]]:
+    whole: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("bootstrap.yaml").read_text())
+    found: list[tuple[Resource, Object]] = [(NAMESPACES, {"metadata": {"name": one}}) for one in whole["namespaces"]]
+    # A controller makes them everywhere else; here pods can come from the first moment on.
+    accounts = [{"metadata": {"name": DEFAULT_ACCOUNT, "namespace": one}} for one in whole["namespaces"]]
+    found += [(SERVICE_ACCOUNTS, account) for account in accounts]
+    found += [(PRIORITY_CLASSES, one) for one in whole["priorities"]]
+    for role in whole["roles"]:
+        head = {"metadata": {"name": role["name"], **_MARKS}}
+        found.append((CLUSTER_ROLES, {**head, "rules": role["rules"]}))
+        reference = {"kind": CLUSTER_ROLES.kind, "name": role["name"]}
+        found.append((CLUSTER_ROLE_BINDINGS, {**head, "subjects": role["subjects"], "roleRef": reference}))
+    return found

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from clusters.amounts import is_extended_resource
 from clusters.api.resources import CLUSTER_ROLES, EVENTS, JOBS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, Resource
-from clusters.embedded.apiserver import api_admission, events, field_rules
-from clusters.embedded.apiserver.api_objects import Object, parse
+from clusters.embedded.apiserver import api_admission, field_rules
+from clusters.embedded.apiserver.api_objects import Object, namespace_of, parse
 from clusters.embedded.apiserver.api_selectors import matches_selector
 from clusters.embedded.apiserver.field_rules import not_allowed, required, unsupported, wrong
 from clusters.embedded.apiserver.refusals import FieldError, group_of, invalid
@@ -16,6 +16,8 @@ from clusters.embedded.apiserver.refusals import FieldError, group_of, invalid
 _RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE: Final = "hugepages-"
 _NOT_EXTENDED: Final = "doesn't follow extended resource name standard"
+# The namespaces of events about objects of the whole cluster.
+_FOR_CLUSTER: Final = ("default", "kube-system")
 
 
 def pod_spec(spec: Object, path: str) -> list[FieldError]:
@@ -150,7 +152,7 @@ def validate(resource: Resource, item: Object) -> None:
     """Refuse (422) a new object that makes no sense; defaults must be in. Names every field that is wrong."""
     errors = faults(resource, item)
     if resource == EVENTS:
-        errors += events.faults(item)
+        errors += _event(item)
     if errors:
         raise invalid(resource, item["metadata"].get("name", ""), errors)
 
@@ -243,3 +245,10 @@ def _template(spec: Object, policies: tuple[str, ...]) -> list[FieldError]:
     elif policy not in policies:
         errors.append(unsupported("spec.template.spec.restartPolicy", policy, policies))
     return errors
+
+
+def _event(item: Object) -> list[FieldError]:
+    about = item.get("involvedObject")
+    there, namespace = about.get("namespace", "") if isinstance(about, dict) else "", namespace_of(item)
+    is_lost = there != namespace and not item.get("eventTime") if there else namespace not in _FOR_CLUSTER
+    return [wrong("involvedObject.namespace", there, "does not match event.namespace")] if is_lost else []

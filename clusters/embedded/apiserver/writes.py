@@ -18,7 +18,7 @@ from clusters.embedded.apiserver.api_objects import Object, is_deleting, without
 from clusters.embedded.apiserver.api_routes import has_generation
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
 from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
-from clusters.embedded.apiserver.field_validation import IGNORE, drop_unknown
+from clusters.embedded.apiserver.field_rules import IGNORE, drop_unknown
 from clusters.embedded.apiserver.policy_matching import CREATE, DELETE, UPDATE
 from clusters.embedded.apiserver.refusals import (
     RefusalError,
