@@ -24,8 +24,7 @@ from typing import Any, Self
 
 import yaml
 
-from fake_nvml import yaml_text
-from fake_nvml.card_models import model
+from fake_nvml.card_models import model, parse
 from fake_nvml.core.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
 from fake_nvml.core.box_cards import RECORDED, BoxCard
 from fake_nvml.core.card_changes import made_serial, made_uuid
@@ -107,7 +106,7 @@ def _find(name_or_path: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = yaml_text.parse(path.read_text(encoding="utf-8"))
+        content = parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CatalogueError(f"cannot be read as YAML: {error}") from error
     if not isinstance(content, dict) or not content.keys() <= _KEYS:

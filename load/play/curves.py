@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clusters.embedded.scheduling.window import feasible_nodes_to_find
+from clusters.embedded.scheduling.configuration import feasible_nodes_to_find
 from load.load_commands import CLUSTERS
 from load.load_reports import Promise, number, table, write
 from load.play.play_running import Order, measure

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clusters.embedded.scheduling.window import feasible_nodes_to_find
+from clusters.embedded.scheduling.configuration import feasible_nodes_to_find
 from gpushare import wire
 from load.load_commands import CLUSTERS, add_output, count, port, read_data, seed
 from load.load_reports import Promise, write

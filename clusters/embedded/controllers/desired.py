@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from clusters.api.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from clusters.embedded.apiserver.api_admission import LETTERS
-from clusters.embedded.scheduling.node_match import accepts_node, untolerated_taint
+from clusters.embedded.scheduling.fit import accepts_node, untolerated_taint
 
 Object = dict[str, Any]
 

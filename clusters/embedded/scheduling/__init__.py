@@ -1,5 +1,5 @@
 """The parts of the embedded scheduler.
 
-Pure: ``configuration``, ``pod_fields``, ``node_match``, ``cluster_view``, ``fit``, ``window``, ``queue``, ``preemption``. The
+Pure: ``configuration``, ``pod_fields``, ``cluster_view``, ``fit``, ``queue``, ``preemption``. The
 others speak HTTP.
 """

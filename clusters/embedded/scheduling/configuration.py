@@ -239,3 +239,21 @@ def seconds_of(duration: str) -> float:
     if duration != "0" and (not parts or "".join(part.group() for part in parts) != duration):
         raise ValueError(f"{duration!r} is no duration (examples: 30s, 1m30s, 250ms; a number needs its unit)")
     return sum(float(part[1]) * _UNIT_SECONDS[part[2]] for part in parts)
+
+
+# Below this number of nodes all are looked at; above it at least this many that fit.
+SMALLEST_WINDOW = 100
+# The percentage that the scheduler computes never falls below this.
+SMALLEST_PERCENTAGE = 5
+
+
+def feasible_nodes_to_find(node_count: int, percentage: int) -> int:
+    """The number of fitting nodes after which the search ends; ``percentage`` 0 lets the cluster's size decide.
+
+    So an extender sees at most 500 nodes of 5,000 (kube-scheduler, numFeasibleNodesToFind).
+    """
+    if node_count < SMALLEST_WINDOW:
+        return node_count
+    if percentage == 0:
+        percentage = max(SMALLEST_PERCENTAGE, 50 - node_count // 125)
+    return max(SMALLEST_WINDOW, node_count * percentage // 100)

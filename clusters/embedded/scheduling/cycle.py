@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from clusters.amounts import Amounts
 from clusters.api.api_client import Object
 from clusters.embedded.scheduling.cluster_view import COUNTED, ClusterView, NodeInfo, Nominations, counted_of
-from clusters.embedded.scheduling.configuration import Configuration, Profile, ScoringStrategy
+from clusters.embedded.scheduling.configuration import Configuration, Profile, ScoringStrategy, feasible_nodes_to_find
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError, Filtered
 from clusters.embedded.scheduling.fit import (
     EXTENDER,
@@ -30,7 +30,6 @@ from clusters.embedded.scheduling.fit import (
     reject_with_nominated,
 )
 from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of
-from clusters.embedded.scheduling.window import feasible_nodes_to_find
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from clusters.kind.engine import egress
-from clusters.kind.engine.engine import down, find, reason_against, up, users
-from clusters.kind.engine.kind_program import known_kind
-from clusters.kind.engine.place import RUN, Place, place_of
+from clusters.kind.engine.docker_client import RUN, Place, place_of
+from clusters.kind.engine.engine import down, find, known_kind, reason_against, up, users
 from clusters.processes.commands import exit_code_of
 from clusters.provider import ClusterError
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from clusters.kind.engine import leftovers, oci_runtime
-from clusters.kind.engine.docker_client import program, server_version, with_system_path
+from clusters.kind.engine.docker_client import DEFAULT_BRIDGE, Place, program, server_version, with_system_path
 from clusters.kind.engine.host import Host
 from clusters.kind.engine.network import choose_subnet, ensure_bridge, host_routes
-from clusters.kind.engine.place import DEFAULT_BRIDGE, Place
 from clusters.processes.commands import Progress
 from clusters.provider import ClusterError
 

@@ -1,18 +1,31 @@
-"""Which Docker is used, and how its clients reach it: one that answers already, else a private one of ours."""
+"""Which Docker is used, and how its clients reach it: one that answers already, else a private one; and the program `kind`."""
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TextIO
 
+from clusters.controlplane.binaries import Module, cached, module_of
+from clusters.controlplane.build import ensure_modules
 from clusters.kind.engine import daemon, egress, host, leftovers, network, uses
-from clusters.kind.engine.docker_client import docker, program, server_version, with_system_path
-from clusters.kind.engine.kind_program import ensure_kind, known_kind
-from clusters.kind.engine.place import DEFAULT_BRIDGE, NETWORK, NODES_BRIDGE, Place, place_of
+from clusters.kind.engine.docker_client import (
+    DEFAULT_BRIDGE,
+    NETWORK,
+    NODES_BRIDGE,
+    Place,
+    docker,
+    place_of,
+    program,
+    server_version,
+    with_system_path,
+)
 from clusters.processes.commands import Progress
 from clusters.processes.running_clusters import CHECKOUT
 from clusters.provider import ClusterError
@@ -209,3 +222,46 @@ def _remove_all(environment: Mapping[str, str]) -> None:
 
 def _say(out: TextIO, text: str) -> None:
     print(f"{daemon.COMMAND}: {text}", file=out, flush=True)
+
+
+_FOLDER: Final = Path(__file__).parents[1] / "binaries" / "kind"
+_MODULE: Final = "sigs.k8s.io/kind"
+_ANSWER_SECONDS: Final = 30
+
+
+def kind_module() -> Module:
+    """The program to build, in the pinned version."""
+    return module_of(_FOLDER, "kind", _MODULE, {"kind": _MODULE})
+
+
+def fits(version: str, pinned: str) -> bool:
+    """May this version (``v0.33.0``) be used in the place of the pinned? The same minor or a newer one of the same major."""
+    ours, theirs = (re.match(r"v?(\d+)\.(\d+)\.", one) for one in (pinned, version))
+    if ours is None or theirs is None:
+        return False
+    return ours[1] == theirs[1] and int(theirs[2]) >= int(ours[2])
+
+
+def known_kind(environment: Mapping[str, str]) -> Path | None:
+    """The `kind` that will be used, or None if it must be built first."""
+    module = kind_module()
+    on_path = program("kind", environment)
+    if on_path is not None and fits(_version_of(on_path), module.version):
+        return on_path
+    return cached(module, environment).get("kind")
+
+
+def ensure_kind(environment: Mapping[str, str], out: TextIO) -> Path:
+    """A `kind` that fits, built if there is none. Raises ClusterError."""
+    return known_kind(environment) or ensure_modules([kind_module()], environment, out)["kind"]
+
+
+def _version_of(path: Path) -> str:
+    """``kind version -q`` prints the bare number; "" if it does not answer."""
+    try:
+        done = subprocess.run(
+            [path, "version", "-q"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusters.kind.engine import egress
+from clusters.kind.engine.docker_client import DEFAULT_BRIDGE, NODES_BRIDGE, Place
 from clusters.kind.engine.network import remove_link
-from clusters.kind.engine.place import DEFAULT_BRIDGE, NODES_BRIDGE, Place
 from clusters.processes.running_clusters import signalled
 
 _LOOK_SECONDS: Final = 0.1

@@ -12,8 +12,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from clusters.kind.engine.docker_client import docker
-from clusters.kind.engine.place import NETWORK, NODES_BRIDGE
+from clusters.kind.engine.docker_client import NETWORK, NODES_BRIDGE, docker
 from clusters.provider import ClusterError
 
 # Private ranges (RFC 1918) that Docker's own choice, home routers and Kubernetes' defaults (10.96.0.0/16, 10.244.0.0/16)

@@ -16,7 +16,7 @@ from clusters.deploy.render import (
     name_of_image,
     render,
 )
-from clusters.embedded.scheduling.node_match import accepts_node
+from clusters.embedded.scheduling.fit import accepts_node
 from gpushare import __version__, wire
 from gpushare.setup.core.sites import MANIFESTS
 from gpushare.setup.journal import FOLDER

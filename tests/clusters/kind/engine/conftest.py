@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kind.engine.kind_program import ensure_kind
+from clusters.kind.engine.engine import ensure_kind
 from tests.clusters.kind.engine.other_machine import Machine, machine, reason_against
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine import network
+from clusters.kind.engine.engine import fits
 from clusters.kind.engine.host import PACKAGES, Host, install, look, missing
-from clusters.kind.engine.kind_program import fits
 from clusters.kind.engine.network import choose_subnet
 from clusters.provider import ClusterError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine import daemon, leftovers
-from clusters.kind.engine.place import Place
+from clusters.kind.engine.docker_client import Place
 
 FORWARD = "proc/sys/net/ipv4/ip_forward"
 INSTANCES = "proc/sys/fs/inotify/max_user_instances"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from clusters.kind.engine import uses
+from clusters.kind.engine.docker_client import Place
 from clusters.kind.engine.engine import down
-from clusters.kind.engine.place import Place
 from clusters.provider import ClusterError
 
 
