@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from clusters import existing_cluster
 from clusters.clock import REAL, Clock
 from clusters.controlplane import binaries
 from clusters.controlplane.real_control_plane import RealControlPlane
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
-from clusters.existing import existing_cluster
-from clusters.existing.existing_cluster import ExistingCluster
+from clusters.existing_cluster import ExistingCluster
 from clusters.local_cluster import ControlPlane, LocalCluster
 from clusters.provider import Cluster, ClusterError, NodeSpec
 from clusters.targets import Target

@@ -17,7 +17,7 @@ from typing import Final
 
 from clusters.processes.commands import exit_code_of
 from clusters.provider import ClusterError
-from clusters.release import plugin_archive, release_files
+from clusters.release import release_files
 from clusters.release.release_files import notes_of
 
 ROOT: Final = Path(__file__).parents[2]
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_options(verb: str, parser: argparse.ArgumentParser) -> None:
     if verb == "plugins":
-        platforms = plugin_archive.PLATFORMS
+        platforms = release_files.PLATFORMS
         parser.add_argument("--platform", action="append", choices=platforms, help="only this one; may be repeated")
     if verb == "krew":
         parser.add_argument("--homepage", required=True, metavar="URL", help="the page of the repository")
@@ -88,17 +88,17 @@ def _wheels(arguments: argparse.Namespace) -> None:
 
 def _plugins(arguments: argparse.Namespace) -> None:
     (own,) = (one for one in arguments.folder.glob("*.whl") if one.name.startswith("gpushare_scheduler-"))
-    for platform in arguments.platform or plugin_archive.PLATFORMS:
-        packed = plugin_archive.make(
+    for platform in arguments.platform or release_files.PLATFORMS:
+        packed = release_files.make(
             plugins(), own, _text(".ci/constraints/product.txt"), (ROOT / "LICENSE").read_bytes(), platform
         )
-        path = arguments.folder / plugin_archive.archive_name(_version(), platform)
+        path = arguments.folder / release_files.archive_name(_version(), platform)
         path.write_bytes(packed)
         _say(f"{path.name}: {len(packed) / 2**20:.1f} MiB")
 
 
 def _krew(arguments: argparse.Namespace) -> None:
-    names = {one: plugin_archive.archive_name(_version(), one) for one in plugin_archive.PLATFORMS}
+    names = {one: release_files.archive_name(_version(), one) for one in release_files.PLATFORMS}
     if missing := [name for name in names.values() if not (arguments.folder / name).is_file()]:
         raise ClusterError(f"{arguments.folder}: has no {', '.join(missing)}")
     archives = {
@@ -106,7 +106,7 @@ def _krew(arguments: argparse.Namespace) -> None:
         for one, name in names.items()
     }
     for plugin in plugins():
-        text = plugin_archive.manifest(plugin, _version(), arguments.homepage, archives)
+        text = release_files.manifest(plugin, _version(), arguments.homepage, archives)
         # Krew wants the plugin's own name.
         (arguments.folder / f"{plugin.name}.yaml").write_text(text, encoding="utf-8")
         _say(f"{plugin.name}.yaml")
@@ -123,9 +123,9 @@ def _checksums(arguments: argparse.Namespace) -> None:
     _say(text, end="")
 
 
-def plugins() -> list[plugin_archive.Plugin]:
+def plugins() -> list[release_files.Plugin]:
     """The plugins of this checkout."""
-    return plugin_archive.plugins_of(tomllib.loads(_text("pyproject.toml"))["project"]["scripts"])
+    return release_files.plugins_of(tomllib.loads(_text("pyproject.toml"))["project"]["scripts"])
 
 
 def _version() -> str:

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from clusters.release.plugin_archive import entry_of
+from clusters.release.release_files import entry_of
 
 T = TypeVar("T")
 

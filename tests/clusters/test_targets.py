@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from clusters.deploy.render import BASE
 from clusters.provider import ClusterError, NodeSpec
 from clusters.targets import FOLDER, Program, UnspeltOptionError, load_target
 
@@ -101,3 +102,13 @@ def test_a_target_may_bring_its_scheduler_configuration(tmp_path: Path) -> None:
     brought = load_target(str(tmp_path / "t.yaml")).scheduler_configuration("http://y")
     assert brought == {"kind": "K", "extenders": [{"urlPrefix": "http://y", "preemptVerb": "p"}]}
     assert load_target(str(tmp_path / "p.yaml")).scheduler_configuration("") == {"kind": "K"}
+
+
+def test_the_policies_of_a_target_are_those_of_the_base() -> None:
+    """In slots mode, and the policy of slots mode after them."""
+    ids, slots = load_target("gpushare"), load_target("gpushare-slots")
+    base = {path.name for path in BASE.glob("*-policy.yaml")}
+
+    assert {Path(name).name for name in ids.policies} == base
+    assert slots.policies[:-1] == ids.policies
+    assert (dict(ids.policy_probe), list(slots.policy_probe)) == ({}, ["asks", "gets"])

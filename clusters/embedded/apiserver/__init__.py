@@ -7,5 +7,5 @@
 * ``tables`` makes what a GET answers into a table for ``kubectl get``.
 * ``discovery`` describes the server, and answers users about their rights.
 * Pure, one job each: ``api_objects``, ``refusals``, ``api_selectors``, ``patch``, ``defaults``, ``field_rules``, ``validation``,
-  ``update_rules``, ``deletion``, ``policy_matching``.
+  ``update_rules``, ``policy_matching``.
 """

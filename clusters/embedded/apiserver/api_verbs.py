@@ -14,12 +14,11 @@ from clusters.embedded.apiserver import patch
 from clusters.embedded.apiserver.api_objects import Object, is_deleting, labels_of, name_of, without_nulls
 from clusters.embedded.apiserver.api_routes import Route
 from clusters.embedded.apiserver.api_selectors import matches_selector
-from clusters.embedded.apiserver.deletion import DeleteOptions, options_of
 from clusters.embedded.apiserver.policy_matching import CREATE
 from clusters.embedded.apiserver.reads import encoded_list, selection
 from clusters.embedded.apiserver.refusals import RefusalError, bad_request, conflict, internal, success, too_new
 from clusters.embedded.apiserver.requests import Answer, Request, check_dry_run, json_answer, version_of
-from clusters.embedded.apiserver.update_rules import other_object
+from clusters.embedded.apiserver.update_rules import DeleteOptions, options_of, other_object
 from clusters.embedded.apiserver.validation_policies import ValidationPolicies
 from clusters.embedded.apiserver.writes import Terms, Writes, fresh
 

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from clusters.api.resources import NODES, PODS, SERVICE_ACCOUNTS, Resource
 from clusters.embedded.apiserver.api_objects import Object, uid_of
 from clusters.embedded.apiserver.authorization import User, account_user, credential
-from clusters.embedded.apiserver.deletion import rfc3339
 from clusters.embedded.apiserver.refusals import bad_request
 from clusters.embedded.apiserver.store import Store
+from clusters.embedded.apiserver.update_rules import rfc3339
 from clusters.embedded.apiserver.writes import Writes
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"

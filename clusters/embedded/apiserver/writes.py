@@ -12,12 +12,11 @@ from typing import Final
 import msgspec
 
 from clusters.api.resources import NAMESPACES, NODES, Resource
-from clusters.embedded.apiserver import deletion, update_rules
+from clusters.embedded.apiserver import update_rules
 from clusters.embedded.apiserver.api_admission import LETTERS, Admission
 from clusters.embedded.apiserver.api_objects import Object, is_deleting, without_empties, without_nulls
 from clusters.embedded.apiserver.api_routes import has_generation
 from clusters.embedded.apiserver.defaults import initial_status, set_defaults
-from clusters.embedded.apiserver.deletion import DeleteOptions, rfc3339
 from clusters.embedded.apiserver.field_rules import IGNORE, drop_unknown
 from clusters.embedded.apiserver.policy_matching import CREATE, DELETE, UPDATE
 from clusters.embedded.apiserver.refusals import (
@@ -29,6 +28,7 @@ from clusters.embedded.apiserver.refusals import (
     terminating,
 )
 from clusters.embedded.apiserver.store import Store, Stored
+from clusters.embedded.apiserver.update_rules import DeleteOptions, rfc3339
 from clusters.embedded.apiserver.validation import faults, validate
 
 _LETTERS_ADDED: Final = 5
@@ -128,9 +128,9 @@ class Writes:
         """DELETE: the last state and whether the object is gone; if not, it waits for a kubelet or a finalizer."""
         stored = self.get(resource, namespace, name)
         self._admission.delete(resource, name)
-        deletion.check_preconditions(resource, stored.item, options)
+        update_rules.check_preconditions(resource, stored.item, options)
         validation(DELETE, None, stored.item)
-        fate = deletion.fate_of(resource, stored.item, options, self.clock())
+        fate = update_rules.fate_of(resource, stored.item, options, self.clock())
         if options.dry_run:
             return Stored(resource, fate.written or stored.item, stored.version), fate.gone
         if fate.written is not None and fate.written != stored.item:
@@ -141,7 +141,7 @@ class Writes:
         """Write a new state, unless nothing has changed; an object that nothing keeps any more goes."""
         if item == stored.item:
             return stored
-        if is_deleting(item) and deletion.is_finished(item):
+        if is_deleting(item) and update_rules.is_finished(item):
             # The change itself is never written: its answer carries the version before, and only watches get a new one.
             # They show the last state that was stored.
             self.store.remove(stored.resource, stored.item)

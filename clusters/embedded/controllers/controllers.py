@@ -30,7 +30,7 @@ from clusters.api.resources import (
     Resource,
     resource_of,
 )
-from clusters.embedded.apiserver.deletion import rfc3339
+from clusters.embedded.apiserver.update_rules import rfc3339
 from clusters.embedded.controllers import desired, jobs, upkeep
 from clusters.embedded.controllers.desired import Action, Create, Delete, Empty, Patch
 from clusters.embedded.scheduling.informer import Informer

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from clusters.api.resources import JOBS, PODS
-from clusters.embedded.apiserver.deletion import rfc3339
+from clusters.embedded.apiserver.update_rules import rfc3339
 from clusters.embedded.controllers.desired import (
     Action,
     Create,

@@ -1,21 +1,29 @@
-"""The embedded cluster: a senseless pod stops no other, a page lists the kinds that are served, and a Job has a deadline."""
+"""Promises of the embedded cluster that no comparison with the real one shows: its page, slow watches, long times."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import clusters.embedded
-from clusters.api.api_client import ApiClient
-from clusters.api.resources import ALL, NODES, PODS
+from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.connection import Connection
+from clusters.api.resources import ALL, CONFIG_MAPS, NODES, PODS, Resource
 from clusters.api.waiting import eventually
+from clusters.embedded.apiserver.server import EmbeddedApi
 from clusters.embedded.controllers.desired import Action, Delete, Patch
 from clusters.embedded.controllers.jobs import depends_on_time, job
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.embedded.scheduling.configuration import API_VERSION, KIND
+from clusters.embedded.scheduling.fit import EXTENDER
+from clusters.embedded.scheduling.informer import Informer
+from clusters.embedded.scheduling.queue import LEFTOVER_SECONDS, Change, QueuedPod, SchedulingQueue
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
@@ -110,3 +118,115 @@ def test_an_ended_job_stays_until_its_time_is_over() -> None:
     assert (job(one, [], NOW - SECOND), deleted(job(one, [], NOW))) == ([], ["w"])
     assert job(owner({"conditions": [COMPLETE]}), [], NOW) == []
     assert not depends_on_time(owner({"conditions": [COMPLETE]}))
+
+
+PATH = CONFIG_MAPS.path("default")
+
+
+async def events_of(server: EmbeddedApi, count: int) -> list[dict[str, Any]]:
+    """The events of a watch of a second, during which ``count`` objects are created together."""
+    url = await server.start()
+    params = {"watch": "1", "timeoutSeconds": "1", "resourceVersion": str(server.store.version)}
+    try:
+        async with Connection(url) as http, http.stream("GET", PATH, params=params) as response:
+            for number in range(count):
+                server.writes.create(CONFIG_MAPS, "default", {"metadata": {"name": f"c{number}"}})
+                if number % 5 == 4:
+                    await asyncio.sleep(0)
+            return [json.loads(line) async for line in response.lines()]
+    finally:
+        await server.stop()
+
+
+async def test_a_watch_that_cannot_keep_up_gets_an_error() -> None:
+    """More changes together than are remembered are a 410 in the middle of a watch."""
+    (event,) = await events_of(EmbeddedApi(history=3), 10)
+
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+
+
+async def test_late_events_come_in_order_and_none_is_lost() -> None:
+    """A watch that is late shows each change, in the order of the versions."""
+    events = await events_of(EmbeddedApi(watch_lag=0.01), 50)
+
+    assert [event["object"]["metadata"]["name"] for event in events] == [f"c{number}" for number in range(50)]
+
+
+class Lists:
+    """A client whose watches break after what was there at their begin: the next of ``lists``, the last for ever."""
+
+    def __init__(self, *lists: str) -> None:
+        self.lists = list(lists)
+
+    async def watch(self, _: Resource) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        for name in self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]:
+            yield "ADDED", {"metadata": {"name": name, "namespace": "n", "uid": name}}
+        yield "SYNCED", {}
+        raise ApiError(403, "Forbidden", "no")
+
+
+async def test_a_lost_deletion_comes_with_the_next_list() -> None:
+    """A refused watch starts again from a list, and a consumer that chokes on one object gets the others."""
+    seen: list[tuple[str, str]] = []
+
+    def take(kind: str, item: dict[str, Any]) -> None:
+        seen.append((kind, item["metadata"]["name"]))
+        if kind == "DELETED":
+            following.cancel()
+        raise ValueError("makes no sense")
+
+    informer = Informer(cast(ApiClient, Lists("ab", "b")), PODS, take)
+    following = asyncio.create_task(informer.run())
+    await asyncio.wait([following], timeout=30)
+
+    assert seen == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "b"), ("DELETED", "a")]
+    assert informer.synced.is_set()
+
+
+REFUSED = frozenset({EXTENDER})
+POD: dict[str, Any] = {"metadata": {"uid": "u"}, "spec": {}}
+
+
+def take(queue: SchedulingQueue, now: float) -> QueuedPod:
+    item = queue.pop(now)
+    assert item is not None
+    return item
+
+
+def test_a_refusal_ends_the_backoff_of_errors() -> None:
+    """The backoff doubles up to the largest one; errors in a row are counted apart from refusals."""
+    queue, now, waits = SchedulingQueue(1, 10), 0.0, []
+    queue.add(POD, now)
+    for _ in range(6):
+        item = take(queue, now)
+        queue.requeue_failed(item, POD, now)
+        deadline = queue.next_deadline()
+        assert deadline is not None
+        assert queue.pop(deadline - 0.1) is None
+        waits.append(deadline - now)
+        now = deadline
+    queue.requeue_rejected(take(queue, now), POD, REFUSED, now)
+
+    assert waits == [1, 2, 4, 8, 10, 10]
+    assert (item.refusals, item.errors) == (1, 0)
+
+
+def test_a_forgotten_pod_is_tried_again_after_five_minutes() -> None:
+    """A refused pod that no change wakes is tried again after five minutes, and not before."""
+    queue = SchedulingQueue()
+    queue.add(POD, 0)
+    queue.requeue_rejected(take(queue, 0), POD, REFUSED, 0)
+
+    assert queue.pop(LEFTOVER_SECONDS - 1) is None
+    assert queue.pop(LEFTOVER_SECONDS) is not None
+
+
+def test_a_change_during_the_attempt_is_not_missed() -> None:
+    """A pod that is refused while room comes is tried again at once."""
+    queue = SchedulingQueue()
+    queue.add(POD, 0)
+    item = take(queue, 0)
+    queue.wake([Change.POD_DELETED], 0)
+    queue.requeue_rejected(item, POD, REFUSED, 0)
+
+    assert queue.pop(0) is item

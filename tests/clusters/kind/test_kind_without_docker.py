@@ -10,7 +10,7 @@ import yaml
 
 from clusters.kind.kind_config import Worker, write_config
 from clusters.kind.offline.node_image import build
-from clusters.kind.offline.node_image.node_programs import minors, modules
+from clusters.kind.offline.node_image.build import minors, modules
 from clusters.kind.sweeping import RunRecord, abandoned, record
 from clusters.kind.workers import Workers
 from clusters.provider import ClusterError, NodeSpec

@@ -7,8 +7,7 @@ import re
 import pytest
 
 from clusters.release.__main__ import main
-from clusters.release.plugin_archive import Plugin, plugins_of
-from clusters.release.release_files import PLACES, disagreements, notes_of, version_of
+from clusters.release.release_files import PLACES, Plugin, disagreements, notes_of, plugins_of, version_of
 from gpushare import __version__
 from tests.tracked_files import ROOT
 

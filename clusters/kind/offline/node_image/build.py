@@ -7,6 +7,7 @@ image that the engine has is not built again: its tag is its content. Prints the
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
 import os
 import shutil
@@ -19,19 +20,13 @@ from typing import Final, TextIO
 
 import yaml
 
+from clusters.controlplane import binaries
 from clusters.controlplane.binaries import Module, cache_folder
 from clusters.controlplane.build import ensure_modules
 from clusters.kind.engine.docker_client import has_images
 from clusters.kind.engine.engine import engine_environment
 from clusters.kind.offline import debian
 from clusters.kind.offline.node_image import preload, rootfs
-from clusters.kind.offline.node_image.node_programs import (
-    IMAGE_PROGRAMS,
-    NETWORK_PLUGINS,
-    NODE_PROGRAMS,
-    minors,
-    modules,
-)
 from clusters.kind.offline.oci_archive import Image, Layer, write_archive, write_layer
 from clusters.processes.commands import BUILDING, Progress, exit_code_of, locked
 from clusters.processes.tied import tied
@@ -218,3 +213,76 @@ def _link_units(tree: Path) -> None:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+MODULES: Final = Path(__file__).parents[2] / "binaries"
+# In the node's file system.
+NODE_PROGRAMS: Final = ("kubelet", "kubeadm", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr")
+NETWORK_PLUGINS: Final = ("host-local", "loopback", "portmap", "ptp")
+# Each in an image of its own.
+IMAGE_PROGRAMS: Final = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "etcd",
+    "coredns",
+    "pause",
+)
+_KUBERNETES: Final = "k8s.io/kubernetes"
+_KUBERNETES_PROGRAMS: Final = (*binaries.KUBERNETES_PROGRAMS, "kubelet", "kubeadm", "kube-proxy")
+_CONTAINERD: Final = "github.com/containerd/containerd/v2"
+_CONTAINERD_VERSION: Final = f"{_CONTAINERD}/version"
+_CNI: Final = "github.com/containernetworking/plugins"
+_COREDNS: Final = "github.com/coredns/coredns"
+_ETCD: Final = "go.etcd.io/etcd/server/v3"
+
+
+def minors() -> list[str]:
+    """The minors of Kubernetes with a pinned kubelet, the newest first."""
+    return [minor for minor in binaries.minors() if f'"{_KUBERNETES}/cmd/kubelet"' in _tools(minor)]
+
+
+def _tools(minor: str) -> str:
+    return (binaries.MODULES / f"kubernetes-{minor}" / "tools.go").read_text()
+
+
+def modules(minor: str) -> tuple[binaries.Module, ...]:
+    """The builds for a node of that minor, Kubernetes first. Raises ClusterError for one that is not pinned."""
+    if minor not in minors():
+        raise ClusterError(f"a kubelet of Kubernetes {minor} is not pinned here; there is: {', '.join(minors())}")
+    folder = binaries.MODULES / f"kubernetes-{minor}"
+    kubernetes = {program: f"{_KUBERNETES}/cmd/{program}" for program in _KUBERNETES_PROGRAMS}
+    return (
+        binaries.module_of(folder, "kubernetes", _KUBERNETES, kubernetes),
+        binaries.module_of(binaries.MODULES / "etcd", "etcd", _ETCD, {"etcd": _ETCD}),
+        _containerd(),
+        _network_plugins(),
+        binaries.module_of(MODULES / "coredns", "coredns", _COREDNS, {"coredns": "gpushare/kind/coredns"}),
+        pause(),
+    )
+
+
+def pause() -> binaries.Module:
+    """Our own, so its version is its content."""
+    folder = MODULES / "pause"
+    content = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.iterdir()))).hexdigest()
+    return binaries.Module("pause", folder, content[:12], {"pause": "gpushare/kind/pause"})
+
+
+def _containerd() -> binaries.Module:
+    programs = ("containerd", "containerd-shim-runc-v2", "ctr")
+    packages = {program: f"{_CONTAINERD}/cmd/{program}" for program in programs}
+    plain = binaries.module_of(MODULES / "containerd", "containerd", _CONTAINERD, packages)
+    stamps = {f"{_CONTAINERD_VERSION}.Version": plain.version}
+    return dataclasses.replace(plain, stamps=stamps, tags=("urfave_cli_no_docs",))
+
+
+def _network_plugins() -> binaries.Module:
+    packages = {
+        "host-local": f"{_CNI}/plugins/ipam/host-local",
+        "loopback": f"{_CNI}/plugins/main/loopback",
+        "portmap": f"{_CNI}/plugins/meta/portmap",
+        "ptp": f"{_CNI}/plugins/main/ptp",
+    }
+    return binaries.module_of(MODULES / "cni", "network-plugins", _CNI, packages)
