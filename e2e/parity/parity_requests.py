@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,8 +48,7 @@ class Ask:
     body: Any
     content_type: str
     params: Mapping[str, str]
-    shows: Mapping[str, Any] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    shows: Mapping[str, Any]
 
 
 # The body that answered a request by its number.
@@ -58,54 +57,18 @@ Around = Callable[[Side], AbstractAsyncContextManager[object]]
 
 
 def ask(
-    method: str,
+    word: str,
     path: str,
-    code: int | None = 200,
     body: Any = None,
+    code: int | None = 0,
     *,
-    content_type: str = JSON,
     shows: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | None = None,
     **params: str,
 ) -> Ask:
-    return Ask(method, _whole(path), code, body, content_type, params, shows or {}, headers or {})
-
-
-def get(path: str, code: int | None = 200, **more: Any) -> Ask:
-    return ask("GET", path, code, **more)
-
-
-def post(path: str, body: Any, code: int | None = 201, **more: Any) -> Ask:
-    return ask("POST", path, code, body, **more)
-
-
-def put(path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
-    return ask("PUT", path, code, body, **more)
-
-
-def delete(path: str, code: int | None = 200, body: Any = None, **more: Any) -> Ask:
-    return ask("DELETE", path, code, body, **more)
-
-
-def patch(content_type: str, path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
-    return ask("PATCH", path, code, body, content_type=content_type, **more)
-
-
-def merge(path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
-    return patch(MERGE, path, body, code, **more)
-
-
-def strategic(path: str, body: Any, code: int | None = 200, **more: Any) -> Ask:
-    return patch(STRATEGIC, path, body, code, **more)
-
-
-def json_patch(path: str, *operations: Any, code: int | None = 200, **more: Any) -> Ask:
-    return patch(JSON_PATCH, path, list(operations), code, **more)
-
-
-def events(path: str, since: int, **more: Any) -> Ask:
-    """The events of a collection after the version that an earlier request answered, as a list."""
-    return ask(WATCH, path, resourceVersion=f"${{version:{since}}}", timeoutSeconds="1", **more)
+    """A request by its method, or by the kind of its patch (``MERGE``, ``STRATEGIC``, ``JSON``); ``code`` 0: the usual one."""
+    method, content_type = ("PATCH", _PATCHES[word]) if word in _PATCHES else (word, JSON)
+    usual = 201 if word == "POST" else 200
+    return Ask(method, _whole(path), usual if code == 0 else code, body, content_type, params, shows or {})
 
 
 def each(group: str) -> pytest.MarkDecorator:
@@ -118,11 +81,11 @@ def _read(row: Mapping[str, Any]) -> Ask:
     (word, path), *_ = row.items()
     query, shows = row.get("query", {}), _built(row.get("shows", {}))
     if word == "EVENTS":
-        return events(path, row["since"], shows=shows, **query)
-    code = row.get("code", 201 if word == "POST" else 200)
-    method, content_type = ("PATCH", _PATCHES[word]) if word in _PATCHES else (word, JSON)
-    more = {"content_type": content_type, "shows": shows, **query}
-    return ask(method, path, None if code == "any" else code, _built(row.get("body")), **more)
+        # Those of a collection after the version that an earlier request answered, as a list.
+        since: dict[str, Any] = {"resourceVersion": f"${{version:{row['since']}}}", "timeoutSeconds": "1"}
+        return ask(WATCH, path, shows=shows, **since, **query)
+    code = row.get("code", 0)
+    return ask(word, path, _built(row.get("body")), None if code == "any" else code, shows=shows, **query)
 
 
 def _built(value: Any) -> Any:
@@ -176,14 +139,13 @@ async def _answer(side: Side, sent: Ask) -> list[Any]:
         body=sent.body,
         params=sent.params,
         content_type=sent.content_type,
-        headers=sent.headers,
     )
     return [got.code, got.body, *(got.headers.get(name) for name in ("content-type", "retry-after"))]
 
 
 def _resolve(one: Ask, namespace: str, answers: Answers) -> Ask:
-    path, params, body, headers = _resolved([one.path, one.params, one.body, one.headers], namespace, answers)
-    return replace(one, path=path, params=params, body=body, headers=headers)
+    path, params, body = _resolved([one.path, one.params, one.body], namespace, answers)
+    return replace(one, path=path, params=params, body=body)
 
 
 def _resolved(value: Any, namespace: str, answers: Answers) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from clusters.api.certificates import Authority
 from clusters.api.connection import TransportError
 from clusters.api.waiting import eventually
-from e2e.parity.parity_requests import compare, post
+from e2e.parity.parity_requests import ask, compare
 from e2e.parity.sides import Answer, Both, Side, account_token, stranger
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
@@ -231,9 +231,9 @@ async def test_a_pod_is_completed_by_admission(both: Both) -> None:
     )
     await compare(
         both,
-        post("serviceaccounts", {"metadata": {"name": "mute"}, "automountServiceAccountToken": False}),
-        post("serviceaccounts", {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "key"}]}),
-        *(post("pods", pod(f"p{number}", **spec)) for number, spec in enumerate(specs)),
+        ask("POST", "serviceaccounts", {"metadata": {"name": "mute"}, "automountServiceAccountToken": False}),
+        ask("POST", "serviceaccounts", {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "key"}]}),
+        *(ask("POST", "pods", pod(f"p{number}", **spec)) for number, spec in enumerate(specs)),
     )
 
 

@@ -14,7 +14,7 @@ from clusters.api.resources import resource_of
 from clusters.api.waiting import eventually
 from e2e import spec
 from e2e.parity.parity_objects import MEMORY, Object, binding, config_map, container, made, maps, pod, pods, short
-from e2e.parity.parity_requests import compare, delete, get, json_patch, merge, post, put, strategic
+from e2e.parity.parity_requests import ask, compare
 from e2e.parity.sides import Both, Side, account_token, stranger
 
 _ROOT = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
@@ -72,8 +72,8 @@ async def slots(side: Side) -> AsyncIterator[None]:
 
 async def test_the_policy_as_shipped_adds_the_same_to_the_same_pods(bare: Both) -> None:
     """Each container that asks for card memory and names no slot gets one; the policy is kept alike, with the same defaults."""
-    asks = [post("pods", pod(f"p{number}", fields), None) for number, fields in enumerate(_SLOTTED.values())]
-    policy = get("/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/gpushare-slot")
+    asks = [ask("POST", "pods", pod(f"p{number}", fields), None) for number, fields in enumerate(_SLOTTED.values())]
+    policy = ask("GET", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies/gpushare-slot")
     answers = dict(zip(_SLOTTED, await compare(bare, *asks, policy, around=slots), strict=False))
 
     def found(name: str) -> list[Any]:
@@ -145,8 +145,8 @@ async def test_codes_reasons_and_texts_of_refusals(bare: Both) -> None:
         for at, (kind, _) in enumerate(kinds)
     ]
     fields = {"matchConstraints": {"resourceRules": rules("pods")}, "validations": validations}
-    asks = [post("pods", annotated(f"p{at}", number=str(at)), code) for at, (_, code) in enumerate(kinds)]
-    await compare(bare, *asks, post("pods", pod("fine")), around=lambda side: acting(side, fields))
+    asks = [ask("POST", "pods", annotated(f"p{at}", number=str(at)), code) for at, (_, code) in enumerate(kinds)]
+    await compare(bare, *asks, ask("POST", "pods", pod("fine")), around=lambda side: acting(side, fields))
 
 
 # The parts of a request that expressions know.
@@ -179,25 +179,25 @@ async def test_every_way_of_writing_a_pod_is_judged(bare: Both) -> None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", **denied}}
     await compare(
         bare,
-        post("pods", pod("p")),
-        post("pods", annotated("kept", deny="yes")),
-        post("pods", annotated("kept-too", deny="yes")),
-        post("pods", annotated("new", deny="yes"), 403),
-        post("pods", annotated("new", deny="yes"), 403, dryRun="All"),
-        put("pods/p", {"${object:0}": deny}, 403),
-        merge("pods/p", deny, 403),
-        strategic("pods/p", deny, 403),
-        json_patch("pods/p", {"op": "add", "path": "/metadata/annotations", "value": {"deny": "yes"}}, code=403),
-        merge("pods/p/status", deny, 403),
-        merge("pods/p/status", {"status": {"message": "fine"}}),
-        merge("pods/p", {"metadata": {"labels": {"a": "b"}}}),
-        post("pods/p/binding", binding("p", **denied), 403),
-        post("pods/none/binding", binding("none", **denied), 403),
-        post("pods/p/eviction", eviction, 403),
-        delete("pods/kept", 403),
-        delete("pods", 403, fieldSelector="metadata.name=kept-too"),
-        delete("pods/none", None),
-        post("pods/p/binding", binding("p", annotations={"fine": "yes"}), None),
+        ask("POST", "pods", pod("p")),
+        ask("POST", "pods", annotated("kept", deny="yes")),
+        ask("POST", "pods", annotated("kept-too", deny="yes")),
+        ask("POST", "pods", annotated("new", deny="yes"), 403),
+        ask("POST", "pods", annotated("new", deny="yes"), 403, dryRun="All"),
+        ask("PUT", "pods/p", {"${object:0}": deny}, 403),
+        ask("MERGE", "pods/p", deny, 403),
+        ask("STRATEGIC", "pods/p", deny, 403),
+        ask("JSON", "pods/p", [{"op": "add", "path": "/metadata/annotations", "value": {"deny": "yes"}}], 403),
+        ask("MERGE", "pods/p/status", deny, 403),
+        ask("MERGE", "pods/p/status", {"status": {"message": "fine"}}),
+        ask("MERGE", "pods/p", {"metadata": {"labels": {"a": "b"}}}),
+        ask("POST", "pods/p/binding", binding("p", **denied), 403),
+        ask("POST", "pods/none/binding", binding("none", **denied), 403),
+        ask("POST", "pods/p/eviction", eviction, 403),
+        ask("DELETE", "pods/kept", code=403),
+        ask("DELETE", "pods", code=403, fieldSelector="metadata.name=kept-too"),
+        ask("DELETE", "pods/none", code=None),
+        ask("POST", "pods/p/binding", binding("p", annotations={"fine": "yes"}), None),
         around=lambda side: acting(side, fields),
         before=3,
     )
@@ -233,14 +233,14 @@ async def test_what_a_policy_is_about(bare: Both, what: str) -> None:
 
     await compare(
         bare,
-        post("pods", pod("x"), 201 if what in ("left out", "only a warning") else None),
-        post("pods", pod("y", labels={"a": "b"}), None),
-        post("configmaps", config_map("c"), 422 if what == "left out" else None),
-        merge("pods/y", {"metadata": {"labels": {"a": None}}}, None),
-        merge("pods/x/status", {"status": {"message": "m"}}, None),
-        delete("pods/x", None),
-        delete("pods/y", None),
-        delete("configmaps/c", None),
+        ask("POST", "pods", pod("x"), 201 if what in ("left out", "only a warning") else None),
+        ask("POST", "pods", pod("y", labels={"a": "b"}), None),
+        ask("POST", "configmaps", config_map("c"), 422 if what == "left out" else None),
+        ask("MERGE", "pods/y", {"metadata": {"labels": {"a": None}}}, None),
+        ask("MERGE", "pods/x/status", {"status": {"message": "m"}}, None),
+        ask("DELETE", "pods/x", code=None),
+        ask("DELETE", "pods/y", code=None),
+        ask("DELETE", "configmaps/c", code=None),
         around=at_work,
     )
 
@@ -266,7 +266,7 @@ _FAILING: list[tuple[Object, int]] = [
 async def test_expressions_that_fail(bare: Both, one: tuple[Object, int], failure: str) -> None:
     """An expression that fails refuses the request or is passed over, as the policy's failurePolicy demands."""
     whole = {"matchConstraints": {"resourceRules": rules("pods")}, "failurePolicy": failure, **one[0]}
-    tried = post("pods", annotated("p", some="y"), one[1] if failure == "Fail" else 201, dryRun="All")
+    tried = ask("POST", "pods", annotated("p", some="y"), one[1] if failure == "Fail" else 201, dryRun="All")
     await compare(bare, tried, around=lambda side: acting(side, whole))
 
 
