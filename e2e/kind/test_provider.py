@@ -1,4 +1,4 @@
-"""Promises of the provider kind to the machine that it runs on, and to another checkout there."""
+"""Promises of the provider kind: to the machine that it runs on, to another checkout there, to programs of others."""
 
 from __future__ import annotations
 
@@ -20,9 +20,12 @@ from clusters.api.resources import NODES
 from clusters.api.waiting import eventually
 from clusters.kind.kind_cluster import KindCluster
 from clusters.kind.sweeping import LABEL, folder_of_runs, sweep_all
-from clusters.provider import Cluster
+from clusters.provider import DEVICE_PLUGIN, EXTENDER, Cluster, NodeSpec
 from clusters.providers import Choices
+from clusters.targets import load_target
 from e2e import commands
+from e2e.builders import gpu_pod
+from e2e.observer import OwnCluster, observing
 
 ROOT = Path(__file__).parents[2]
 # All that a cluster and the images of its programs are made of.
@@ -221,3 +224,20 @@ async def test_another_checkout_comes_and_ends_alone(
     assert f"process {os.getpid()} of {ROOT} (a kind cluster)" in ended[1]
     assert [node["metadata"]["name"] for node in await cluster.api.list(NODES)]
     assert containers(docker_environment, theirs) == []
+
+
+@pytest.mark.usefixtures("docker_environment")
+async def test_programs_of_others_share_a_real_kubelets_cards(own: OwnCluster) -> None:
+    """The reference extender and plugin are processes of this machine; pods get their card, also after both were killed."""
+    async with (
+        own([NodeSpec("one", "t4x1")], load_target("reference")) as cluster,
+        observing(cluster, "others") as observer,
+    ):
+        await observer.run(gpu_pod("before", 1))
+        for program, node in ((EXTENDER, None), (DEVICE_PLUGIN, "one")):
+            await cluster.kill(program, node)
+            await cluster.launch(program, node)
+        await observer.run(gpu_pod("after", 1))
+
+        await observer.check_all("before", "after")
+        assert cluster.log(EXTENDER)

@@ -13,9 +13,7 @@ from clusters.kubelet.machine import Timings
 from clusters.local_cluster import LocalCluster
 from clusters.processes.scratch import scratch_folder
 from clusters.provider import Cluster
-from e2e.kubelet.node_under_test import NodeUnderTest
-from e2e.kubelet.stand_in import StandIn
-from e2e.kubelet.worker import Worker
+from e2e.kubelet.node_under_test import NodeUnderTest, StandIn, Worker
 from e2e.observer import Observer
 
 # The node of the tried kubelet if kubelets are real: one for all cases, as the machine has few processors.

@@ -1,18 +1,174 @@
-"""A kubelet and a namespace for one case, a resource of its own, and what is seen of them from outside."""
+"""A kubelet and a namespace for one case, a resource of its own, and what is seen of them from outside.
+
+The kubelet is our stand-in, or one of the cluster's own nodes: a real one if the cluster has such.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
-from clusters.api.api_client import Object
+import grpc.aio
+
+from clusters.api.api_client import ApiClient, ApiError, Object
 from clusters.api.resources import EVENTS, NODES, PODS
 from clusters.api.waiting import DEFAULT_SECONDS, eventually
+from clusters.clock import Clock
+from clusters.images.behaviour import Behaviours
+from clusters.kind.kind_cluster import KindCluster
+from clusters.kubelet import kubelet_devices
+from clusters.kubelet.kubelet import Kubelet
+from clusters.kubelet.kubelet_cards import Cards
+from clusters.kubelet.machine import Machine, Timings
 from clusters.kubelet.proto import podresources_pb2 as pb
+from clusters.local_cluster import LocalCluster
+from clusters.provider import Cluster
 from e2e.builders import PLAYER
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy, pods_listed
-from e2e.kubelet.stand_in import StandIn
-from e2e.kubelet.worker import Worker
 from e2e.observer import Observer
+
+_KUBELET: Final = "kubelet"
+_CHECKPOINT: Final = "kubelet_internal_checkpoint"
+_CDI_FOLDER: Final = "/etc/cdi"
+
+
+class Worker:
+    """The kubelet of one of the cluster's own nodes, up between ``open`` and ``close``: nothing is scaled, and it was there before.
+
+    The device plugin under test stays on the node: a case has a resource of its own, and the plugin comes back after
+    each restart, as it must.
+
+    ``minor`` is that of its Kubernetes release: 36 for 1.36. In ``plugin_folder`` this process can serve a socket for it, and at
+    ``pod_resources_socket`` ask it which container has which devices.
+    """
+
+    def __init__(self, cluster: Cluster, node: str) -> None:
+        self.node = node
+        self.minor = 0
+        self.plugin_folder = cluster.kubelet_folder(node) / "device-plugins"
+        self.pod_resources_socket = cluster.kubelet_folder(node) / "pod-resources" / "kubelet.sock"
+        self._cluster = cluster
+        self._is_down = False
+
+    async def open(self) -> None:
+        node = await self._cluster.api.get(NODES, self.node)
+        self.minor = int(node["status"]["nodeInfo"]["kubeletVersion"].split(".")[1])
+
+    async def close(self) -> None:
+        """Start it if a case has failed while it was down."""
+        if self._is_down:
+            await self.start()
+
+    async def stop(self) -> None:
+        await self._cluster.kill(_KUBELET, self.node)
+        self._is_down = True
+
+    async def start(self) -> None:
+        """Come up again, with new sockets; returns when plugins can register."""
+        await self._cluster.launch(_KUBELET, self.node)
+        self._is_down = False
+        await self._answers()
+
+    async def reboot(self) -> None:
+        """The machine restarts: all containers end, the checkpoint stays."""
+        await self._cluster.restart_kubelet(self.node, reboot=True)
+        await self._answers()
+
+    def lose_checkpoint(self) -> None:
+        """The file in which it keeps the devices of containers is removed; it is down during that."""
+        Path(self.plugin_folder / _CHECKPOINT).unlink()
+
+    async def declare_cdi(self, specification: Mapping[str, object]) -> None:
+        """A CDI specification on the node, in the folder that its container runtime reads."""
+        assert isinstance(self._cluster, KindCluster)
+        name = str(specification["kind"]).replace("/", "-")
+        script = (
+            f"mkdir -p {_CDI_FOLDER} && printf %s {shlex.quote(json.dumps(specification))} > {_CDI_FOLDER}/{name}.json"
+        )
+        await self._cluster.workers.container(self.node).execute("sh", "-c", script)
+
+    async def _answers(self) -> None:
+        """Its second socket may come after the first."""
+
+        async def asked() -> bool:
+            try:
+                await pods_listed(self.pod_resources_socket)
+            except grpc.aio.AioRpcError:
+                return False
+            return True
+
+        await eventually(asked, bool, f"the kubelet of {self.node} shows which container has which devices")
+
+
+class StandIn:
+    """Our kubelet: a node of its own beside those of the cluster, with waits that a case may scale.
+
+    Its sockets are in ``folder``, which is short. Each member is as ``Worker`` has it.
+    """
+
+    def __init__(self, cluster: LocalCluster, node: str, folder: Path, timings: Timings) -> None:
+        self.node = node
+        self.minor = 0
+        self.plugin_folder = Path()
+        self.pod_resources_socket = Path()
+        self._cluster = cluster
+        self._folder = folder
+        self._timings = timings
+        self._stack = contextlib.AsyncExitStack()
+        self._kubelet: Kubelet
+
+    async def open(self) -> None:
+        """Start a kubelet of the API server's own minor."""
+        self._kubelet = await make_kubelet(self._cluster, self.node, self._folder, Cards(), self._timings, self._stack)
+        self.minor = self._kubelet.machine.minor
+        self.plugin_folder = self._kubelet.plugin_folder
+        self.pod_resources_socket = self._kubelet.pod_resources_socket
+        await self._kubelet.start()
+
+    async def close(self) -> None:
+        """Stop it and take the Node away."""
+        await self._kubelet.stop()
+        with contextlib.suppress(ApiError):
+            await self._cluster.api.delete(NODES, self.node)
+        await self._stack.aclose()
+
+    async def stop(self) -> None:
+        await self._kubelet.stop(keep_containers=True)
+
+    async def start(self) -> None:
+        await self._kubelet.start()
+
+    async def reboot(self) -> None:
+        await self._kubelet.reboot()
+
+    def lose_checkpoint(self) -> None:
+        (self.plugin_folder / kubelet_devices.FILE_NAME).unlink()
+
+
+async def make_kubelet(
+    cluster: LocalCluster, node: str, folder: Path, cards: Cards, timings: Timings, stack: contextlib.AsyncExitStack
+) -> Kubelet:
+    """A kubelet of the API server's own minor, with an account that ``stack`` closes; not yet started."""
+    plane = cluster.control_plane
+    server = await cluster.api.request("GET", "/version")
+    machine = Machine(node, version=f"v{server['major']}.{server['minor']}.0")
+    account = await stack.enter_async_context(ApiClient.from_kubeconfig(plane.kubelet_kubeconfig(node)))
+    return Kubelet(
+        machine,
+        folder,
+        account,
+        behaviours=Behaviours.load(),
+        cards=cards,
+        seed=node,
+        clock=Clock().timestamp,
+        timings=timings,
+        tls=plane.kubelet_certificate(node, machine.address),
+    )
+
 
 # The kubelet of a case: our stand-in, or a real one on a worker.
 KubeletUnderTest = StandIn | Worker

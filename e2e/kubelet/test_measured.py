@@ -18,9 +18,8 @@ from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto.grpc_services import POD_RESOURCES, stub_of
-from e2e.kubelet.node_under_test import NodeUnderTest, held_by
+from e2e.kubelet.node_under_test import NodeUnderTest, Worker, held_by
 from e2e.kubelet.sample_plugin import SamplePlugin, healthy
-from e2e.kubelet.worker import Worker
 
 # A kubelet answers Get unasked from this minor of Kubernetes 1 on, and shows the health of devices from that one on.
 _GET_SINCE, _HEALTH_SINCE = 34, 36

@@ -23,7 +23,7 @@ from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.kubelet.stand_in import make_kubelet
+from e2e.kubelet.node_under_test import make_kubelet
 from e2e.observer import Observer
 from e2e.target_capabilities import options_known
 from fake_nvml.box import Box
