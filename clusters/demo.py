@@ -10,7 +10,6 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -271,28 +270,6 @@ _MIB: Final = 1024
 _LABEL: Final = "app"
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """The changes of one beat: a visitor that comes, one that goes, a card that becomes unhealthy or is healthy again."""
-
-    comes: str
-    units: int
-    goes: str
-    becomes_unhealthy: bool
-    recovers: bool
-
-
-def beat(number: int) -> Beat:
-    """The beat of that number, from 0. Pure."""
-    return Beat(
-        comes=f"visitor-{number}",
-        units=_UNITS[number % len(_UNITS)],
-        goes=f"visitor-{number - _STAY}" if number >= _STAY else "",
-        becomes_unhealthy=number % _ROUND == _ILL_AT,
-        recovers=number % _ROUND == _WELL_AT,
-    )
-
-
 def first_pods() -> Iterator[dict[str, Any]]:
     """Pods that stay: node3's cards are filled, one waits for a card of it, and one uses more than it booked. Pure."""
     yield from on_node("fill.yaml", "node3")
@@ -317,18 +294,19 @@ async def settle(cluster: Cluster) -> None:
 async def live(cluster: Cluster, pause_seconds: float = PAUSE_SECONDS) -> None:
     """Go on until cancelled. A pod that a user has deleted is no error. Raises ApiError, ClusterError."""
     for number in itertools.count():
-        await _act(cluster, beat(number))
+        await _act(cluster, number)
         await asyncio.sleep(pause_seconds)
 
 
-async def _act(cluster: Cluster, now: Beat) -> None:
-    if now.goes:
+async def _act(cluster: Cluster, beat: int) -> None:
+    """The changes of the beat of that number, from 0: a visitor comes, one goes, a card becomes unhealthy or is healthy again."""
+    if beat >= _STAY:
         with _unless("NotFound"):
-            await cluster.api.delete(PODS, now.goes, "default")
-    await _create(cluster, visitor(now.comes, now.units))
-    if now.becomes_unhealthy:
+            await cluster.api.delete(PODS, f"visitor-{beat - _STAY}", "default")
+    await _create(cluster, visitor(f"visitor-{beat}", _UNITS[beat % len(_UNITS)]))
+    if beat % _ROUND == _ILL_AT:
         await cluster.fake_nvml(UNHEALTHY_NODE, "xid", _CARD, _XID)
-    if now.recovers:
+    if beat % _ROUND == _WELL_AT:
         annotations = {"metadata": {"annotations": {_RECOVERED: _CARD}}}
         await cluster.api.patch(NODES, UNHEALTHY_NODE, annotations, content_type=MERGE_PATCH)
 

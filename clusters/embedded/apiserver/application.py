@@ -26,7 +26,7 @@ from clusters.embedded.apiserver.authorization import (
     attributes_of,
     forbidden,
 )
-from clusters.embedded.apiserver.discovery import AccessReviews, about, nothing
+from clusters.embedded.apiserver.discovery import about, nothing, review
 from clusters.embedded.apiserver.reads import PodLogs, Watches, aged, list_objects
 from clusters.embedded.apiserver.refusals import (
     RefusalError,
@@ -79,7 +79,6 @@ class ApiServer:
         self._authenticator, self._authorizer = access
         self._tokens = tokens
         self._disturbances = disturbances
-        self._reviews = AccessReviews(self._authorizer, writes.now)
         self._writes = writes
         self._watches = watches
         self._logs = logs
@@ -129,7 +128,7 @@ class ApiServer:
 
     async def _answer(self, request: Request) -> Answer:
         path = request.path.rstrip("/") or "/"
-        answer = about(path) or self._reviews.answer(request)
+        answer = about(path) or review(request, self._authorizer, self._writes.now)
         if answer is not None:
             return answer
         route = route_of(path)

@@ -28,28 +28,24 @@ REVIEWS: Final = {"authorization.k8s.io": "SelfSubjectAccessReview", "authentica
 _AT: Final = {f"/apis/{group}/v1/{kind.lower()}s": (group, kind) for group, kind in REVIEWS.items()}
 
 
-class AccessReviews:
-    """Answers them; ``now`` is the time of day as the API writes it."""
+def review(request: Request, authorizer: Authorizer, now: Callable[[], str]) -> Answer | None:
+    """The answer to a request for a review, None for any other request. Raises RefusalError.
 
-    def __init__(self, authorizer: Authorizer, now: Callable[[], str]) -> None:
-        self._authorizer = authorizer
-        self._now = now
-
-    def answer(self, request: Request) -> Answer | None:
-        """The answer to a request for a review, None for any other request. Raises RefusalError."""
-        if request.path not in _AT:
-            return None
-        if request.method != "POST":
-            raise method_not_allowed()
-        group, kind = _AT[request.path]
-        spec = without_nulls(request.object()).get("spec", {})
-        head: Object = {"kind": kind, "apiVersion": f"{group}/v1"}
-        if kind == "SelfSubjectReview":
-            answer = {"metadata": {"creationTimestamp": self._now()}, "status": {"userInfo": user_info(request.user)}}
-        else:
-            allowed = self._authorizer.allows(request.user, attributes_in(spec))
-            answer = {"metadata": {}, "spec": spec, "status": {"allowed": allowed}}
-        return json_answer(head | answer, 201)
+    ``now`` is the time of day as the API writes it.
+    """
+    if request.path not in _AT:
+        return None
+    if request.method != "POST":
+        raise method_not_allowed()
+    group, kind = _AT[request.path]
+    spec = without_nulls(request.object()).get("spec", {})
+    head: Object = {"kind": kind, "apiVersion": f"{group}/v1"}
+    if kind == "SelfSubjectReview":
+        answer = {"metadata": {"creationTimestamp": now()}, "status": {"userInfo": user_info(request.user)}}
+    else:
+        allowed = authorizer.allows(request.user, attributes_in(spec))
+        answer = {"metadata": {}, "spec": spec, "status": {"allowed": allowed}}
+    return json_answer(head | answer, 201)
 
 
 def attributes_in(spec: Any) -> Attributes:
