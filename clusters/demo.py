@@ -107,11 +107,11 @@ class Demo:
         self._say(f"           Pending: {event}")
         expect(await self._phases(["latecomer"]) == ["Pending"], "latecomer is Pending")
         victim = await self._api.get(PODS, "fill-a", "default")
-        freed = annotation(victim, "IDX")
+        freed = card_of(victim)
         self.step(f"   fill-a, 12 GiB on card {freed}, is deleted")
         await self._api.delete(PODS, "fill-a", "default")
         await self._running(["latecomer"])
-        index = annotation(await self._api.get(PODS, "latecomer", "default"), "IDX")
+        index = card_of(await self._api.get(PODS, "latecomer", "default"))
         expect(index == freed, f"latecomer is on card {freed}, which was freed (it is on {index})")
         self.step(f"   latecomer runs, on card {index}")
         await self._show("-d", "node3")
@@ -129,9 +129,9 @@ class Demo:
             variables = [line for line in log.splitlines() if line.startswith(("NVIDIA_VISIBLE", "ALIYUN_COM_GPU"))]
             self._say(f"           {node} {name}: {' '.join(variables)}")
             given = dict(line.split("=", 1) for line in variables)
-            expect(given["ALIYUN_COM_GPU_MEM_IDX"] == annotation(pod, "IDX"), f"{name} has the card of its annotation")
+            expect(given["ALIYUN_COM_GPU_MEM_IDX"] == card_of(pod), f"{name} has the card of its annotation")
             seen = sees(given["NVIDIA_VISIBLE_DEVICES"], self._cluster.cards(node))
-            expect(seen == [int(annotation(pod, "IDX"))], f"{name} sees its own card and no other")
+            expect(seen == [int(card_of(pod))], f"{name} sees its own card and no other")
 
     async def _show_cards(self) -> None:
         self.step("5. what the cards hold (fake-nvml show)")
@@ -229,9 +229,9 @@ def has_words(text: str, words: str) -> bool:
     return any(words in " ".join(line.split()) for line in text.splitlines())
 
 
-def annotation(pod: Object, name: str) -> str:
-    """One of the gpushare annotations of a pod."""
-    return str((pod["metadata"].get("annotations") or {}).get(f"ALIYUN_COM_GPU_MEM_{name}", ""))
+def card_of(pod: Object) -> str:
+    """The index of the card in a pod's annotation; "" without one."""
+    return str((pod["metadata"].get("annotations") or {}).get("ALIYUN_COM_GPU_MEM_IDX", ""))
 
 
 def sees(visible: str, cards: list[dict[str, Any]]) -> list[int]:

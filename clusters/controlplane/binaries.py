@@ -110,7 +110,6 @@ def module_of(
     packages: Mapping[str, str],
     *,
     stamps: Mapping[str, str] | None = None,
-    tags: tuple[str, ...] = (),
 ) -> Module:
     """The programs of the Go module in this folder; the version is the one that ``go.mod`` requires of ``module_path``.
 
@@ -120,7 +119,7 @@ def module_of(
     version = _pinned(folder, module_path)
     if stamps is None:
         stamps = _kubernetes_stamps(version) if module_path == _KUBERNETES else {}
-    return Module(name, folder, version, packages, stamps, tags)
+    return Module(name, folder, version, packages, stamps)
 
 
 def _kubernetes_stamps(version: str) -> dict[str, str]:

@@ -161,10 +161,10 @@ def refusing(call: Call) -> Answer:
     return refuse(call, "not now") if is_waiting else let_through(call)
 
 
-async def tries(it: SchedulerUnderTest, name: str = "waiting") -> int:
+async def tries(it: SchedulerUnderTest) -> int:
     """How often the extender was asked about the pod, once the scheduler has come to rest."""
     await it.settle()
-    return sum(call.message["Pod"]["metadata"]["name"] == name for call in it.extender.of("filter"))
+    return sum(call.message["Pod"]["metadata"]["name"] == "waiting" for call in it.extender.of("filter"))
 
 
 async def is_woken(side: Side, trigger: Trigger, prepare: Trigger | None, *, expected: bool) -> bool:

@@ -72,14 +72,12 @@ class Authenticator:
         self,
         user_of: Callable[[str], User | None],
         now: Callable[[], datetime],
-        static: Mapping[str, User],
-        without_credentials: User = ANONYMOUS,
+        without_credentials: User,
     ) -> None:
-        """``static``: users by token, as of ``--token-auth-file``; ``without_credentials``: the user of other requests."""
+        """``without_credentials``: the user of a request without a certificate and a token."""
         self._without_credentials = without_credentials
         self._user_of = user_of
         self._now = now
-        self._static = static
 
     def user_of(self, headers: Mapping[str, str], certificate: ClientCertificate | None) -> User:
         """The user. Raises RefusalError (401, 501)."""
@@ -91,7 +89,7 @@ class Authenticator:
             if certificate.not_before <= self._now() <= certificate.not_after:
                 return certificate.user
             wrong = True
-        found = (self._static.get(token) or self._user_of(token)) if token else None
+        found = self._user_of(token) if token else None
         if found is None and wrong:
             raise RefusalError(401, "Unauthorized", "Unauthorized")
         return found or self._without_credentials

@@ -8,7 +8,7 @@ import functools
 import random
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -72,7 +72,7 @@ class EmbeddedApi:
     ``writes`` and ``store`` are there for a test that prepares objects in the same process. ``history``: how many changes of
     each kind a watch can go back before it gets an ERROR event with 410. With an ``authority`` it speaks TLS and knows its
     clients by its certificates and by tokens; without one it speaks plain HTTP and takes every client for an administrator.
-    ``tokens``: bearer tokens with their users. ``watch_lag``: see ``Watches``. ``disturbance``: see ``Disturbances``.
+    ``watch_lag``: see ``Watches``. ``disturbance``: see ``Disturbances``.
     """
 
     def __init__(
@@ -82,7 +82,6 @@ class EmbeddedApi:
         seed: int | None = None,
         history: int = HISTORY,
         authority: Authority | None = None,
-        tokens: Mapping[str, User] | None = None,
         watch_lag: float = 0.0,
         disturbance: float = 0.0,
     ) -> None:
@@ -94,7 +93,7 @@ class EmbeddedApi:
         self.disturbances = Disturbances(disturbance, random.Random(seed))  # noqa: S311 - no secret
         accounts = ServiceAccountTokens(self.store, now)
         without_credentials = _ADMINISTRATOR if authority is None else ANONYMOUS
-        authenticator = Authenticator(accounts.user_of, now, tokens or {}, without_credentials)
+        authenticator = Authenticator(accounts.user_of, now, without_credentials)
         access = authenticator, Authorizer(self.store)
         self._app = ApiServer(self.writes, self.watches, self._logs, access, accounts, self.disturbances)
         self.address = ""

@@ -88,9 +88,9 @@ def mount_points(mountinfo: str, folders: Iterable[Path]) -> list[str]:
     return sorted(found, key=len, reverse=True)
 
 
-def make_group(name: str, version: int, mounted: Path = _MOUNTED) -> Path:
+def make_group(name: str, version: int) -> Path:
     """Make a control group, if there is none; the file that takes the pid of a process that joins it."""
-    folder = mounted / (name if version == 2 else f"{_CONTROLLER}/{name}")
+    folder = _MOUNTED / (name if version == 2 else f"{_CONTROLLER}/{name}")
     folder.mkdir(exist_ok=True)
     return folder / "cgroup.procs"
 

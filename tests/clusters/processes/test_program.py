@@ -26,11 +26,11 @@ async def never() -> bool:
     return False
 
 
-def has_said(one: Program, word: str, times: int = 1) -> Callable[[], Awaitable[bool]]:
-    """It is ready when its log has the word this many times."""
+def has_said(one: Program, word: str) -> Callable[[], Awaitable[bool]]:
+    """It is ready when its log has the word once."""
 
     async def look() -> bool:
-        return one.log().count(word) == times
+        return one.log().count(word) == 1
 
     return look
 
