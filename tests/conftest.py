@@ -6,8 +6,12 @@ runs in the background with that signal ignored, and programs that a test interr
 
 from __future__ import annotations
 
+import contextlib
 import signal
+from collections.abc import Iterator
 
+import pynvml
+import pytest
 from hypothesis import Phase, settings
 
 settings.register_profile("ci", derandomize=True, deadline=None)
@@ -19,3 +23,18 @@ settings.load_profile("ci")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def clean_pynvml() -> Iterator[None]:
+    """The process-global library of pynvml, as it was before."""
+    before = pynvml.nvmlLib
+    try:
+        yield
+    finally:
+        with contextlib.suppress(pynvml.NVMLError):
+            for _ in range(pynvml._nvmlLib_refcount):
+                pynvml.nvmlShutdown()
+        pynvml.nvmlLib = before
+        pynvml._nvmlLib_refcount = 0
+        pynvml._nvmlGetFunctionPointer_cache.clear()

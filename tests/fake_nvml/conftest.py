@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pynvml
 import pytest
 
 from fake_nvml.box import Box
-from fake_nvml.native.build import LIBRARY, library_folder
+from fake_nvml.native.build import LIBRARY, ensure, library_folder
 from fake_nvml.recording import record
 from fake_nvml.state import State
 
@@ -31,21 +30,6 @@ def state(request: pytest.FixtureRequest, state_path: Path) -> Iterator[State]:
 
 
 @pytest.fixture
-def clean_pynvml() -> Iterator[None]:
-    """The process-global library of pynvml, as it was before."""
-    before = pynvml.nvmlLib
-    try:
-        yield
-    finally:
-        with contextlib.suppress(pynvml.NVMLError):
-            for _ in range(pynvml._nvmlLib_refcount):
-                pynvml.nvmlShutdown()
-        pynvml.nvmlLib = before
-        pynvml._nvmlLib_refcount = 0
-        pynvml._nvmlGetFunctionPointer_cache.clear()
-
-
-@pytest.fixture
 def ask(state_path: Path, clean_pynvml: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[], dict[str, Any]]:
     """Record the cards of the state file, through pynvml in this process."""
     monkeypatch.setenv("FAKENVML_STATE", str(state_path))
@@ -55,3 +39,9 @@ def ask(state_path: Path, clean_pynvml: None, monkeypatch: pytest.MonkeyPatch) -
             return record(library_folder(state.driver()) / LIBRARY)
 
     return recording
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    """The folder of the libraries of all eras."""
+    return ensure(os.environ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,21 +12,6 @@ import pytest
 from fake_nvml.box import Box
 from fake_nvml.native.build import LIBRARY, library_folder
 from fake_nvml.state import State
-
-
-@pytest.fixture
-def clean_pynvml() -> Iterator[None]:
-    """The process-global library of pynvml, as it was before."""
-    before = pynvml.nvmlLib
-    try:
-        yield
-    finally:
-        with contextlib.suppress(pynvml.NVMLError):
-            for _ in range(pynvml._nvmlLib_refcount):
-                pynvml.nvmlShutdown()
-        pynvml.nvmlLib = before
-        pynvml._nvmlLib_refcount = 0
-        pynvml._nvmlGetFunctionPointer_cache.clear()
 
 
 @pytest.fixture
