@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.DescriptorPool().AddSerializedFile(b'\n\x12\x64\x65viceplugin.proto\x12\x07v1beta1\"\x07\n\x05\x45mpty\"]\n\x13\x44\x65vicePluginOptions\x12\x1a\n\x12pre_start_required\x18\x01 \x01(\x08\x12*\n\"get_preferred_allocation_available\x18\x02 \x01(\x08\"z\n\x0fRegisterRequest\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rresource_name\x18\x03 \x01(\t\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.v1beta1.DevicePluginOptions\"8\n\x14ListAndWatchResponse\x12 \n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x0f.v1beta1.Device\"M\n\x06\x44\x65vice\x12\n\n\x02ID\x18\x01 \x01(\t\x12\x0e\n\x06health\x18\x02 \x01(\t\x12\'\n\x08topology\x18\x03 \x01(\x0b\x32\x15.v1beta1.TopologyInfo\"0\n\x0cTopologyInfo\x12 \n\x05nodes\x18\x01 \x03(\x0b\x32\x11.v1beta1.NUMANode\"\x16\n\x08NUMANode\x12\n\n\x02ID\x18\x01 \x01(\x03\"/\n\x18PreStartContainerRequest\x12\x13\n\x0b\x64\x65vices_ids\x18\x01 \x03(\t\"\x1b\n\x19PreStartContainerResponse\"f\n\x1aPreferredAllocationRequest\x12H\n\x12\x63ontainer_requests\x18\x01 \x03(\x0b\x32,.v1beta1.ContainerPreferredAllocationRequest\"{\n#ContainerPreferredAllocationRequest\x12\x1b\n\x13\x61vailable_deviceIDs\x18\x01 \x03(\t\x12\x1e\n\x16must_include_deviceIDs\x18\x02 \x03(\t\x12\x17\n\x0f\x61llocation_size\x18\x03 \x01(\x05\"i\n\x1bPreferredAllocationResponse\x12J\n\x13\x63ontainer_responses\x18\x01 \x03(\x0b\x32-.v1beta1.ContainerPreferredAllocationResponse\"9\n$ContainerPreferredAllocationResponse\x12\x11\n\tdeviceIDs\x18\x01 \x03(\t\"P\n\x0f\x41llocateRequest\x12=\n\x12\x63ontainer_requests\x18\x01 \x03(\x0b\x32!.v1beta1.ContainerAllocateRequest\"/\n\x18\x43ontainerAllocateRequest\x12\x13\n\x0b\x64\x65vices_ids\x18\x01 \x03(\t\"S\n\x10\x41llocateResponse\x12?\n\x13\x63ontainer_responses\x18\x01 \x03(\x0b\x32\".v1beta1.ContainerAllocateResponse\"\xf1\x02\n\x19\x43ontainerAllocateResponse\x12:\n\x04\x65nvs\x18\x01 \x03(\x0b\x32,.v1beta1.ContainerAllocateResponse.EnvsEntry\x12\x1e\n\x06mounts\x18\x02 \x03(\x0b\x32\x0e.v1beta1.Mount\x12$\n\x07\x64\x65vices\x18\x03 \x03(\x0b\x32\x13.v1beta1.DeviceSpec\x12H\n\x0b\x61nnotations\x18\x04 \x03(\x0b\x32\x33.v1beta1.ContainerAllocateResponse.AnnotationsEntry\x12\'\n\x0b\x63\x64i_devices\x18\x05 \x03(\x0b\x32\x12.v1beta1.CDIDevice\x1a+\n\tEnvsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"E\n\x05Mount\x12\x16\n\x0e\x63ontainer_path\x18\x01 \x01(\t\x12\x11\n\thost_path\x18\x02 \x01(\t\x12\x11\n\tread_only\x18\x03 \x01(\x08\"L\n\nDeviceSpec\x12\x16\n\x0e\x63ontainer_path\x18\x01 \x01(\t\x12\x11\n\thost_path\x18\x02 \x01(\t\x12\x13\n\x0bpermissions\x18\x03 \x01(\t\"\x19\n\tCDIDevice\x12\x0c\n\x04name\x18\x01 \x01(\t2F\n\x0cRegistration\x12\x36\n\x08Register\x12\x18.v1beta1.RegisterRequest\x1a\x0e.v1beta1.Empty\"\x00\x32\xa3\x03\n\x0c\x44\x65vicePlugin\x12H\n\x16GetDevicePluginOptions\x12\x0e.v1beta1.Empty\x1a\x1c.v1beta1.DevicePluginOptions\"\x00\x12\x41\n\x0cListAndWatch\x12\x0e.v1beta1.Empty\x1a\x1d.v1beta1.ListAndWatchResponse\"\x00\x30\x01\x12\x65\n\x16GetPreferredAllocation\x12#.v1beta1.PreferredAllocationRequest\x1a$.v1beta1.PreferredAllocationResponse\"\x00\x12\x41\n\x08\x41llocate\x12\x18.v1beta1.AllocateRequest\x1a\x19.v1beta1.AllocateResponse\"\x00\x12\\\n\x11PreStartContainer\x12!.v1beta1.PreStartContainerRequest\x1a\".v1beta1.PreStartContainerResponse\"\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.DescriptorPool().AddSerializedFile(b'\n\x12\x64\x65viceplugin.proto\x12\x07v1beta1\"\x07\n\x05\x45mpty\"]\n\x13\x44\x65vicePluginOptions\x12\x1a\n\x12pre_start_required\x18\x01 \x01(\x08\x12*\n\"get_preferred_allocation_available\x18\x02 \x01(\x08\"z\n\x0fRegisterRequest\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x15\n\rresource_name\x18\x03 \x01(\t\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.v1beta1.DevicePluginOptions\"8\n\x14ListAndWatchResponse\x12 \n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x0f.v1beta1.Device\"$\n\x06\x44\x65vice\x12\n\n\x02ID\x18\x01 \x01(\t\x12\x0e\n\x06health\x18\x02 \x01(\t\"/\n\x18PreStartContainerRequest\x12\x13\n\x0b\x64\x65vices_ids\x18\x01 \x03(\t\"\x1b\n\x19PreStartContainerResponse\"f\n\x1aPreferredAllocationRequest\x12H\n\x12\x63ontainer_requests\x18\x01 \x03(\x0b\x32,.v1beta1.ContainerPreferredAllocationRequest\"{\n#ContainerPreferredAllocationRequest\x12\x1b\n\x13\x61vailable_deviceIDs\x18\x01 \x03(\t\x12\x1e\n\x16must_include_deviceIDs\x18\x02 \x03(\t\x12\x17\n\x0f\x61llocation_size\x18\x03 \x01(\x05\"i\n\x1bPreferredAllocationResponse\x12J\n\x13\x63ontainer_responses\x18\x01 \x03(\x0b\x32-.v1beta1.ContainerPreferredAllocationResponse\"9\n$ContainerPreferredAllocationResponse\x12\x11\n\tdeviceIDs\x18\x01 \x03(\t\"P\n\x0f\x41llocateRequest\x12=\n\x12\x63ontainer_requests\x18\x01 \x03(\x0b\x32!.v1beta1.ContainerAllocateRequest\"/\n\x18\x43ontainerAllocateRequest\x12\x13\n\x0b\x64\x65vices_ids\x18\x01 \x03(\t\"S\n\x10\x41llocateResponse\x12?\n\x13\x63ontainer_responses\x18\x01 \x03(\x0b\x32\".v1beta1.ContainerAllocateResponse\"\xf1\x02\n\x19\x43ontainerAllocateResponse\x12:\n\x04\x65nvs\x18\x01 \x03(\x0b\x32,.v1beta1.ContainerAllocateResponse.EnvsEntry\x12\x1e\n\x06mounts\x18\x02 \x03(\x0b\x32\x0e.v1beta1.Mount\x12$\n\x07\x64\x65vices\x18\x03 \x03(\x0b\x32\x13.v1beta1.DeviceSpec\x12H\n\x0b\x61nnotations\x18\x04 \x03(\x0b\x32\x33.v1beta1.ContainerAllocateResponse.AnnotationsEntry\x12\'\n\x0b\x63\x64i_devices\x18\x05 \x03(\x0b\x32\x12.v1beta1.CDIDevice\x1a+\n\tEnvsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x32\n\x10\x41nnotationsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"E\n\x05Mount\x12\x16\n\x0e\x63ontainer_path\x18\x01 \x01(\t\x12\x11\n\thost_path\x18\x02 \x01(\t\x12\x11\n\tread_only\x18\x03 \x01(\x08\"L\n\nDeviceSpec\x12\x16\n\x0e\x63ontainer_path\x18\x01 \x01(\t\x12\x11\n\thost_path\x18\x02 \x01(\t\x12\x13\n\x0bpermissions\x18\x03 \x01(\t\"\x19\n\tCDIDevice\x12\x0c\n\x04name\x18\x01 \x01(\t2F\n\x0cRegistration\x12\x36\n\x08Register\x12\x18.v1beta1.RegisterRequest\x1a\x0e.v1beta1.Empty\"\x00\x32\xa3\x03\n\x0c\x44\x65vicePlugin\x12H\n\x16GetDevicePluginOptions\x12\x0e.v1beta1.Empty\x1a\x1c.v1beta1.DevicePluginOptions\"\x00\x12\x41\n\x0cListAndWatch\x12\x0e.v1beta1.Empty\x1a\x1d.v1beta1.ListAndWatchResponse\"\x00\x30\x01\x12\x65\n\x16GetPreferredAllocation\x12#.v1beta1.PreferredAllocationRequest\x1a$.v1beta1.PreferredAllocationResponse\"\x00\x12\x41\n\x08\x41llocate\x12\x18.v1beta1.AllocateRequest\x1a\x19.v1beta1.AllocateResponse\"\x00\x12\\\n\x11PreStartContainer\x12!.v1beta1.PreStartContainerRequest\x1a\".v1beta1.PreStartContainerResponse\"\x00\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,43 +44,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTANDWATCHRESPONSE']._serialized_start=259
   _globals['_LISTANDWATCHRESPONSE']._serialized_end=315
   _globals['_DEVICE']._serialized_start=317
-  _globals['_DEVICE']._serialized_end=394
-  _globals['_TOPOLOGYINFO']._serialized_start=396
-  _globals['_TOPOLOGYINFO']._serialized_end=444
-  _globals['_NUMANODE']._serialized_start=446
-  _globals['_NUMANODE']._serialized_end=468
-  _globals['_PRESTARTCONTAINERREQUEST']._serialized_start=470
-  _globals['_PRESTARTCONTAINERREQUEST']._serialized_end=517
-  _globals['_PRESTARTCONTAINERRESPONSE']._serialized_start=519
-  _globals['_PRESTARTCONTAINERRESPONSE']._serialized_end=546
-  _globals['_PREFERREDALLOCATIONREQUEST']._serialized_start=548
-  _globals['_PREFERREDALLOCATIONREQUEST']._serialized_end=650
-  _globals['_CONTAINERPREFERREDALLOCATIONREQUEST']._serialized_start=652
-  _globals['_CONTAINERPREFERREDALLOCATIONREQUEST']._serialized_end=775
-  _globals['_PREFERREDALLOCATIONRESPONSE']._serialized_start=777
-  _globals['_PREFERREDALLOCATIONRESPONSE']._serialized_end=882
-  _globals['_CONTAINERPREFERREDALLOCATIONRESPONSE']._serialized_start=884
-  _globals['_CONTAINERPREFERREDALLOCATIONRESPONSE']._serialized_end=941
-  _globals['_ALLOCATEREQUEST']._serialized_start=943
-  _globals['_ALLOCATEREQUEST']._serialized_end=1023
-  _globals['_CONTAINERALLOCATEREQUEST']._serialized_start=1025
-  _globals['_CONTAINERALLOCATEREQUEST']._serialized_end=1072
-  _globals['_ALLOCATERESPONSE']._serialized_start=1074
-  _globals['_ALLOCATERESPONSE']._serialized_end=1157
-  _globals['_CONTAINERALLOCATERESPONSE']._serialized_start=1160
-  _globals['_CONTAINERALLOCATERESPONSE']._serialized_end=1529
-  _globals['_CONTAINERALLOCATERESPONSE_ENVSENTRY']._serialized_start=1434
-  _globals['_CONTAINERALLOCATERESPONSE_ENVSENTRY']._serialized_end=1477
-  _globals['_CONTAINERALLOCATERESPONSE_ANNOTATIONSENTRY']._serialized_start=1479
-  _globals['_CONTAINERALLOCATERESPONSE_ANNOTATIONSENTRY']._serialized_end=1529
-  _globals['_MOUNT']._serialized_start=1531
-  _globals['_MOUNT']._serialized_end=1600
-  _globals['_DEVICESPEC']._serialized_start=1602
-  _globals['_DEVICESPEC']._serialized_end=1678
-  _globals['_CDIDEVICE']._serialized_start=1680
-  _globals['_CDIDEVICE']._serialized_end=1705
-  _globals['_REGISTRATION']._serialized_start=1707
-  _globals['_REGISTRATION']._serialized_end=1777
-  _globals['_DEVICEPLUGIN']._serialized_start=1780
-  _globals['_DEVICEPLUGIN']._serialized_end=2199
+  _globals['_DEVICE']._serialized_end=353
+  _globals['_PRESTARTCONTAINERREQUEST']._serialized_start=355
+  _globals['_PRESTARTCONTAINERREQUEST']._serialized_end=402
+  _globals['_PRESTARTCONTAINERRESPONSE']._serialized_start=404
+  _globals['_PRESTARTCONTAINERRESPONSE']._serialized_end=431
+  _globals['_PREFERREDALLOCATIONREQUEST']._serialized_start=433
+  _globals['_PREFERREDALLOCATIONREQUEST']._serialized_end=535
+  _globals['_CONTAINERPREFERREDALLOCATIONREQUEST']._serialized_start=537
+  _globals['_CONTAINERPREFERREDALLOCATIONREQUEST']._serialized_end=660
+  _globals['_PREFERREDALLOCATIONRESPONSE']._serialized_start=662
+  _globals['_PREFERREDALLOCATIONRESPONSE']._serialized_end=767
+  _globals['_CONTAINERPREFERREDALLOCATIONRESPONSE']._serialized_start=769
+  _globals['_CONTAINERPREFERREDALLOCATIONRESPONSE']._serialized_end=826
+  _globals['_ALLOCATEREQUEST']._serialized_start=828
+  _globals['_ALLOCATEREQUEST']._serialized_end=908
+  _globals['_CONTAINERALLOCATEREQUEST']._serialized_start=910
+  _globals['_CONTAINERALLOCATEREQUEST']._serialized_end=957
+  _globals['_ALLOCATERESPONSE']._serialized_start=959
+  _globals['_ALLOCATERESPONSE']._serialized_end=1042
+  _globals['_CONTAINERALLOCATERESPONSE']._serialized_start=1045
+  _globals['_CONTAINERALLOCATERESPONSE']._serialized_end=1414
+  _globals['_CONTAINERALLOCATERESPONSE_ENVSENTRY']._serialized_start=1319
+  _globals['_CONTAINERALLOCATERESPONSE_ENVSENTRY']._serialized_end=1362
+  _globals['_CONTAINERALLOCATERESPONSE_ANNOTATIONSENTRY']._serialized_start=1364
+  _globals['_CONTAINERALLOCATERESPONSE_ANNOTATIONSENTRY']._serialized_end=1414
+  _globals['_MOUNT']._serialized_start=1416
+  _globals['_MOUNT']._serialized_end=1485
+  _globals['_DEVICESPEC']._serialized_start=1487
+  _globals['_DEVICESPEC']._serialized_end=1563
+  _globals['_CDIDEVICE']._serialized_start=1565
+  _globals['_CDIDEVICE']._serialized_end=1590
+  _globals['_REGISTRATION']._serialized_start=1592
+  _globals['_REGISTRATION']._serialized_end=1662
+  _globals['_DEVICEPLUGIN']._serialized_start=1665
+  _globals['_DEVICEPLUGIN']._serialized_end=2084
 # @@protoc_insertion_point(module_scope)

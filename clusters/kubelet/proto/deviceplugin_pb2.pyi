@@ -37,26 +37,12 @@ class ListAndWatchResponse(_message.Message):
     def __init__(self, devices: _Optional[_Iterable[_Union[Device, _Mapping]]] = ...) -> None: ...
 
 class Device(_message.Message):
-    __slots__ = ("ID", "health", "topology")
+    __slots__ = ("ID", "health")
     ID_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
-    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     ID: str
     health: str
-    topology: TopologyInfo
-    def __init__(self, ID: _Optional[str] = ..., health: _Optional[str] = ..., topology: _Optional[_Union[TopologyInfo, _Mapping]] = ...) -> None: ...
-
-class TopologyInfo(_message.Message):
-    __slots__ = ("nodes",)
-    NODES_FIELD_NUMBER: _ClassVar[int]
-    nodes: _containers.RepeatedCompositeFieldContainer[NUMANode]
-    def __init__(self, nodes: _Optional[_Iterable[_Union[NUMANode, _Mapping]]] = ...) -> None: ...
-
-class NUMANode(_message.Message):
-    __slots__ = ("ID",)
-    ID_FIELD_NUMBER: _ClassVar[int]
-    ID: int
-    def __init__(self, ID: _Optional[int] = ...) -> None: ...
+    def __init__(self, ID: _Optional[str] = ..., health: _Optional[str] = ...) -> None: ...
 
 class PreStartContainerRequest(_message.Message):
     __slots__ = ("devices_ids",)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.DescriptorPool().AddSerializedFile(b'\n\x12podresources.proto\x12\x02v1\"\x19\n\x17ListPodResourcesRequest\"C\n\x18ListPodResourcesResponse\x12\'\n\rpod_resources\x18\x01 \x03(\x0b\x32\x10.v1.PodResources\"\x1d\n\x1b\x41llocatableResourcesRequest\"{\n\x1c\x41llocatableResourcesResponse\x12%\n\x07\x64\x65vices\x18\x01 \x03(\x0b\x32\x14.v1.ContainerDevices\x12\x0f\n\x07\x63pu_ids\x18\x02 \x03(\x03\x12#\n\x06memory\x18\x03 \x03(\x0b\x32\x13.v1.ContainerMemory\"A\n\x16GetPodResourcesRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\"B\n\x17GetPodResourcesResponse\x12\'\n\rpod_resources\x18\x01 \x01(\x0b\x32\x10.v1.PodResources\"[\n\x0cPodResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12*\n\ncontainers\x18\x03 \x03(\x0b\x32\x16.v1.ContainerResources\"\xaf\x01\n\x12\x43ontainerResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x07\x64\x65vices\x18\x02 \x03(\x0b\x32\x14.v1.ContainerDevices\x12\x0f\n\x07\x63pu_ids\x18\x03 \x03(\x03\x12#\n\x06memory\x18\x04 \x03(\x0b\x32\x13.v1.ContainerMemory\x12.\n\x11\x64ynamic_resources\x18\x05 \x03(\x0b\x32\x13.v1.DynamicResource\"a\n\x10\x43ontainerDevices\x12\x15\n\rresource_name\x18\x01 \x01(\t\x12\x12\n\ndevice_ids\x18\x02 \x03(\t\x12\"\n\x08topology\x18\x03 \x01(\x0b\x32\x10.v1.TopologyInfo\"+\n\x0cTopologyInfo\x12\x1b\n\x05nodes\x18\x01 \x03(\x0b\x32\x0c.v1.NUMANode\"\x16\n\x08NUMANode\x12\n\n\x02ID\x18\x01 \x01(\x03\"X\n\x0f\x43ontainerMemory\x12\x13\n\x0bmemory_type\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x04\x12\"\n\x08topology\x18\x03 \x01(\x0b\x32\x10.v1.TopologyInfo\"p\n\x0f\x44ynamicResource\x12\x12\n\nclaim_name\x18\x02 \x01(\t\x12\x17\n\x0f\x63laim_namespace\x18\x03 \x01(\t\x12*\n\x0f\x63laim_resources\x18\x04 \x03(\x0b\x32\x11.v1.ClaimResourceJ\x04\x08\x01\x10\x02\"\x94\x01\n\rClaimResource\x12\"\n\x0b\x63\x64i_devices\x18\x01 \x03(\x0b\x32\r.v1.CDIDevice\x12\x13\n\x0b\x64river_name\x18\x02 \x01(\t\x12\x11\n\tpool_name\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x04 \x01(\t\x12\x15\n\x08share_id\x18\x05 \x01(\tH\x00\x88\x01\x01\x42\x0b\n\t_share_id\"\x19\n\tCDIDevice\x12\x0c\n\x04name\x18\x01 \x01(\t2\xfb\x01\n\x12PodResourcesLister\x12\x43\n\x04List\x12\x1b.v1.ListPodResourcesRequest\x1a\x1c.v1.ListPodResourcesResponse\"\x00\x12^\n\x17GetAllocatableResources\x12\x1f.v1.AllocatableResourcesRequest\x1a .v1.AllocatableResourcesResponse\"\x00\x12@\n\x03Get\x12\x1a.v1.GetPodResourcesRequest\x1a\x1b.v1.GetPodResourcesResponse\"\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.DescriptorPool().AddSerializedFile(b'\n\x12podresources.proto\x12\x02v1\"\x19\n\x17ListPodResourcesRequest\"C\n\x18ListPodResourcesResponse\x12\'\n\rpod_resources\x18\x01 \x03(\x0b\x32\x10.v1.PodResources\"A\n\x16GetPodResourcesRequest\x12\x10\n\x08pod_name\x18\x01 \x01(\t\x12\x15\n\rpod_namespace\x18\x02 \x01(\t\"B\n\x17GetPodResourcesResponse\x12\'\n\rpod_resources\x18\x01 \x01(\x0b\x32\x10.v1.PodResources\"[\n\x0cPodResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12*\n\ncontainers\x18\x03 \x03(\x0b\x32\x16.v1.ContainerResources\"I\n\x12\x43ontainerResources\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x07\x64\x65vices\x18\x02 \x03(\x0b\x32\x14.v1.ContainerDevices\"=\n\x10\x43ontainerDevices\x12\x15\n\rresource_name\x18\x01 \x01(\t\x12\x12\n\ndevice_ids\x18\x02 \x03(\t2\x9b\x01\n\x12PodResourcesLister\x12\x43\n\x04List\x12\x1b.v1.ListPodResourcesRequest\x1a\x1c.v1.ListPodResourcesResponse\"\x00\x12@\n\x03Get\x12\x1a.v1.GetPodResourcesRequest\x1a\x1b.v1.GetPodResourcesResponse\"\x00\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,32 +35,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTPODRESOURCESREQUEST']._serialized_end=51
   _globals['_LISTPODRESOURCESRESPONSE']._serialized_start=53
   _globals['_LISTPODRESOURCESRESPONSE']._serialized_end=120
-  _globals['_ALLOCATABLERESOURCESREQUEST']._serialized_start=122
-  _globals['_ALLOCATABLERESOURCESREQUEST']._serialized_end=151
-  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_start=153
-  _globals['_ALLOCATABLERESOURCESRESPONSE']._serialized_end=276
-  _globals['_GETPODRESOURCESREQUEST']._serialized_start=278
-  _globals['_GETPODRESOURCESREQUEST']._serialized_end=343
-  _globals['_GETPODRESOURCESRESPONSE']._serialized_start=345
-  _globals['_GETPODRESOURCESRESPONSE']._serialized_end=411
-  _globals['_PODRESOURCES']._serialized_start=413
-  _globals['_PODRESOURCES']._serialized_end=504
-  _globals['_CONTAINERRESOURCES']._serialized_start=507
-  _globals['_CONTAINERRESOURCES']._serialized_end=682
-  _globals['_CONTAINERDEVICES']._serialized_start=684
-  _globals['_CONTAINERDEVICES']._serialized_end=781
-  _globals['_TOPOLOGYINFO']._serialized_start=783
-  _globals['_TOPOLOGYINFO']._serialized_end=826
-  _globals['_NUMANODE']._serialized_start=828
-  _globals['_NUMANODE']._serialized_end=850
-  _globals['_CONTAINERMEMORY']._serialized_start=852
-  _globals['_CONTAINERMEMORY']._serialized_end=940
-  _globals['_DYNAMICRESOURCE']._serialized_start=942
-  _globals['_DYNAMICRESOURCE']._serialized_end=1054
-  _globals['_CLAIMRESOURCE']._serialized_start=1057
-  _globals['_CLAIMRESOURCE']._serialized_end=1205
-  _globals['_CDIDEVICE']._serialized_start=1207
-  _globals['_CDIDEVICE']._serialized_end=1232
-  _globals['_PODRESOURCESLISTER']._serialized_start=1235
-  _globals['_PODRESOURCESLISTER']._serialized_end=1486
+  _globals['_GETPODRESOURCESREQUEST']._serialized_start=122
+  _globals['_GETPODRESOURCESREQUEST']._serialized_end=187
+  _globals['_GETPODRESOURCESRESPONSE']._serialized_start=189
+  _globals['_GETPODRESOURCESRESPONSE']._serialized_end=255
+  _globals['_PODRESOURCES']._serialized_start=257
+  _globals['_PODRESOURCES']._serialized_end=348
+  _globals['_CONTAINERRESOURCES']._serialized_start=350
+  _globals['_CONTAINERRESOURCES']._serialized_end=423
+  _globals['_CONTAINERDEVICES']._serialized_start=425
+  _globals['_CONTAINERDEVICES']._serialized_end=486
+  _globals['_PODRESOURCESLISTER']._serialized_start=489
+  _globals['_PODRESOURCESLISTER']._serialized_end=644
 # @@protoc_insertion_point(module_scope)
