@@ -17,16 +17,17 @@ A box that ``fake-nvml record`` wrote has cards with the key ``recorded`` instea
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 import yaml
 
-from fake_nvml.card_models import model, parse
 from fake_nvml.core.answers import KEYS, SYSTEM_KEYS, function_of, unversioned
-from fake_nvml.core.box_cards import RECORDED, BoxCard
+from fake_nvml.core.box_cards import RECORDED, BoxCard, CardModel
 from fake_nvml.core.card_changes import made_serial, made_uuid
 from fake_nvml.core.drivers import complete, cuda_version
 from fake_nvml.core.limits import BACKENDS, LimitOptions
@@ -106,7 +107,7 @@ def _find(name_or_path: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = parse(path.read_text(encoding="utf-8"))
+        content = _parse(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise CatalogueError(f"cannot be read as YAML: {error}") from error
     if not isinstance(content, dict) or not content.keys() <= _KEYS:
@@ -196,3 +197,42 @@ def _check_driver(cards: Sequence[BoxCard], version: str, own: object) -> None:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_CARDS
+
+
+# The card catalogue: the answers of NVML for each model, by driver era.
+_CATALOGUE = Path(__file__).with_name("cards.yaml")
+
+
+@functools.cache
+def catalogue() -> Mapping[str, CardModel]:
+    """All models by id."""
+    entries = _parse(_CATALOGUE.read_text(encoding="utf-8"))
+    return MappingProxyType({name: _model(name, entry) for name, entry in entries.items()})
+
+
+def model(name: str) -> CardModel:
+    """One model. Raises CatalogueError with the ids that there are."""
+    try:
+        return catalogue()[name]
+    except KeyError:
+        raise CatalogueError(f"no card {name!r} in the catalogue; there are {', '.join(sorted(catalogue()))}") from None
+
+
+def _model(name: str, entry: Mapping[str, object]) -> CardModel:
+    fields = dict(entry)
+    major, minor = str(fields.pop("compute")).split(".")
+    tables = {
+        "memory": fields.pop("memory_mib"),
+        "reserved": fields.pop("reserved_mib", {}),
+        "brands": fields.pop("brand"),
+    }
+    return CardModel(id=name, compute=(int(major), int(minor)), **tables, **fields)  # type: ignore[arg-type]  # cards.yaml has a test
+
+
+# The wheels of PyYAML have libyaml inside; a build from source may do without.
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _parse(text: str) -> Any:
+    """The one document of a text. Raises yaml.YAMLError."""
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506  # both are safe loaders

@@ -203,7 +203,7 @@ class State:
 
         Raises CatalogueError for a model that is not there or that the driver does not know.
         """
-        from fake_nvml.card_models import model as find_model
+        from fake_nvml.box import model as find_model
 
         found = find_model(model)
         with self._changing_cards() as content:

@@ -13,7 +13,7 @@ import yaml
 from clusters.provider import NodeSpec
 from e2e import spec
 from e2e.bursts.card_faults import COOL_DOWN_SECONDS
-from fake_nvml.card_models import catalogue
+from fake_nvml.box import catalogue
 from fake_nvml.core.drivers import branch
 from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.fake_nvml_errors import CatalogueError

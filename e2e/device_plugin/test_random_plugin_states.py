@@ -36,7 +36,7 @@ from e2e.checkers.right_card import check_pod
 from e2e.device_plugin.plugin_under_test import PluginUnderTest
 from e2e.device_plugin.recording_kubelet import Registration
 from e2e.report.sources import commit_number
-from fake_nvml.card_models import catalogue
+from fake_nvml.box import catalogue
 from fake_nvml.core.returns import Code
 from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.state import State

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from clusters.api.waiting import eventually
-from e2e.parity.parity_objects import MEMORY, Object, binding, pod
+from e2e.parity.parity_requests import MEMORY, Object, binding, pod
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender
 from e2e.parity.sides import Side
 

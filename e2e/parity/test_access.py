@@ -14,7 +14,7 @@ import pytest
 from clusters.api.certificates import Authority
 from clusters.api.connection import TransportError
 from clusters.api.waiting import eventually
-from e2e.parity.parity_requests import ask, compare
+from e2e.parity.parity_requests import ask, compare, made, pod
 from e2e.parity.sides import Answer, Both, Side, account_token, stranger
 
 _RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
@@ -124,7 +124,7 @@ async def test_a_token_ends_with_its_pod_and_its_account(both: Both) -> None:
     async def observe(side: Side) -> Any:
         pods, place = (f"/api/v1/namespaces/{side.namespace}/{kind}" for kind in ("pods", "serviceaccounts"))
         free = await account_token(side, "bot")
-        created = await side.call("POST", pods, body=pod("holder", serviceAccountName="bot"))
+        created = await side.call("POST", pods, body=pod("holder", {"serviceAccountName": "bot"}))
         reference = {"kind": "Pod", "apiVersion": "v1", "name": "holder", "uid": created.body["metadata"]["uid"]}
         bound = await account_token(side, "bot", boundObjectRef=reference)
         found = [await code_with(side, bound)]
@@ -202,8 +202,7 @@ async def granted(side: Side) -> AsyncIterator[None]:
         await side.call("POST", f"{place}roles", body={"metadata": {"name": name}, "rules": asked})
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
         bound = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
-        answer = await side.call("POST", f"{place}rolebindings", body=bound)
-        assert answer.code == 201, answer.body
+        await made(side, f"{place}rolebindings", bound)
     yield
     for end in rules:
         for kind in ("clusterroles", "clusterrolebindings"):
@@ -233,9 +232,5 @@ async def test_a_pod_is_completed_by_admission(both: Both) -> None:
         both,
         ask("POST", "serviceaccounts", {"metadata": {"name": "mute"}, "automountServiceAccountToken": False}),
         ask("POST", "serviceaccounts", {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "key"}]}),
-        *(ask("POST", "pods", pod(f"p{number}", **spec)) for number, spec in enumerate(specs)),
+        *(ask("POST", "pods", pod(f"p{number}", spec)) for number, spec in enumerate(specs)),
     )
-
-
-def pod(name: str, **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i:1"}], **spec}}

@@ -13,8 +13,20 @@ import yaml
 from clusters.api.resources import resource_of
 from clusters.api.waiting import eventually
 from e2e import spec
-from e2e.parity.parity_objects import MEMORY, Object, binding, config_map, container, made, maps, pod, pods, short
-from e2e.parity.parity_requests import ask, compare
+from e2e.parity.parity_requests import (
+    MEMORY,
+    Object,
+    ask,
+    binding,
+    compare,
+    config_map,
+    container,
+    made,
+    maps,
+    pod,
+    pods,
+    short,
+)
 from e2e.parity.sides import Both, Side, account_token, stranger
 
 _ROOT = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"

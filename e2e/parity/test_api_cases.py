@@ -7,10 +7,13 @@ from typing import Any, Final
 import pytest
 
 from clusters.api.waiting import eventually
-from e2e.parity.parity_objects import (
+from e2e.parity.parity_requests import (
     STRATEGIC,
+    Ask,
+    compare,
     config_map,
     container,
+    each,
     got,
     made,
     maps,
@@ -21,7 +24,6 @@ from e2e.parity.parity_objects import (
     pods,
     short,
 )
-from e2e.parity.parity_requests import Ask, compare, each
 from e2e.parity.sides import Both, Side
 
 

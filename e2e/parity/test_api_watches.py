@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.parity.parity_objects import brief, config_map, got, made, maps, patched, place, pod, pods, short
+from e2e.parity.parity_requests import brief, config_map, got, made, maps, patched, place, pod, pods, short
 from e2e.parity.sides import Both, Side
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.parity_objects import MEMORY
+from e2e.parity.parity_requests import MEMORY
 from e2e.parity.recording_extender import Answer, Call, let_through, names_of
 from e2e.parity.scheduler_under_test import play, stage
 from e2e.parity.sides import Both, Side

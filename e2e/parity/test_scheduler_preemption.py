@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.parity_objects import MEMORY, Object
+from e2e.parity.parity_requests import MEMORY, Object, made, place
 from e2e.parity.recording_extender import Answer, names_of, refuse
 from e2e.parity.scheduler_under_test import SchedulerUnderTest, play, stage
 from e2e.parity.sides import Both, Side
@@ -164,16 +164,9 @@ async def test_a_disruption_budget_protects(both: Both) -> None:
 
     async def observe(side: Side) -> Any:
         async with stage(side) as it:
-            body = {
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": "keep"},
-                "spec": {"minAvailable": 5, "selector": {"matchLabels": {"app": "kept"}}},
-            }
-            answer = await side.call(
-                "POST", f"/apis/policy/v1/namespaces/{side.namespace}/poddisruptionbudgets", body=body
-            )
-            assert answer.code == 201
+            spec = {"minAvailable": 5, "selector": {"matchLabels": {"app": "kept"}}}
+            budgets = place(side, "poddisruptionbudgets", root="/apis/policy/v1")
+            await made(side, budgets, {"metadata": {"name": "keep"}, "spec": spec})
             await it.node("a", 10)
             kept, other = await it.priority(100), await it.priority(200)
             await it.pod("kept", 5, nodeName="a", priorityClassName=kept, metadata={"labels": {"app": "kept"}})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.parity_objects import MEMORY, Object
+from e2e.parity.parity_requests import MEMORY, Object, made, maps
 from e2e.parity.recording_extender import Answer, Call, let_through, refuse
 from e2e.parity.scheduler_under_test import SchedulerUnderTest, play, stage
 from e2e.parity.sides import Both, Side
@@ -188,9 +188,7 @@ async def is_woken(side: Side, trigger: Trigger, prepare: Trigger | None, *, exp
 
 async def config_map(it: SchedulerUnderTest) -> None:
     """A ConfigMap comes: the scheduler does not watch them."""
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "unhealthy-gpu-a"}}
-    answer = await it.side.call("POST", f"/api/v1/namespaces/{it.side.namespace}/configmaps", body=body)
-    assert answer.code == 201
+    await made(it.side, maps(it.side), {"metadata": {"name": "unhealthy-gpu-a"}})
 
 
 async def waiting_pod(it: SchedulerUnderTest) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from e2e.parity.parity_objects import MEMORY, Object
+from e2e.parity.parity_requests import MEMORY, Object
 from e2e.parity.recording_extender import Answer, Call, RecordingExtender, let_through, names_of, refuse
 from e2e.parity.scheduler_under_test import BACKOFF, entry, play, stage
 from e2e.parity.sides import Both, Side

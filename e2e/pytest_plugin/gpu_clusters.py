@@ -19,8 +19,7 @@ from clusters.providers import EXISTING, KIND, Choices, make_cluster
 from clusters.targets import load_target
 from e2e.pytest_plugin.gpu_cluster import GpuCluster, LoopThread
 from e2e.site.kubeconfig_choice import kubeconfigs
-from fake_nvml.box import box_names
-from fake_nvml.card_models import catalogue
+from fake_nvml.box import box_names, catalogue
 
 Nodes = Sequence[str | Mapping[str, Any]]
 _SESSION: Final = "session"

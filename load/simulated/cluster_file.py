@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from fake_nvml.card_models import model
+from fake_nvml.box import model
 from fake_nvml.core.box_cards import CardModel
 from fake_nvml.fake_nvml_errors import CatalogueError
 from load.load_commands import read_data

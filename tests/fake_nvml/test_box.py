@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_nvml.box import MAX_CARDS, Box
-from fake_nvml.card_models import catalogue, model
+from fake_nvml.box import MAX_CARDS, Box, catalogue, model
 from fake_nvml.core.box_cards import CardModel
 from fake_nvml.core.drivers import branch, complete, cuda_version
 from fake_nvml.core.limits import LimitOptions
