@@ -98,7 +98,7 @@ def container_toolkit() -> Module:
     programs = {name: f"{path}/cmd/{name}" for name in ("nvidia-cdi-hook", "nvidia-ctk", "nvidia-container-runtime")}
     flags = "-Wl,--export-dynamic -Wl,--unresolved-symbols=ignore-in-object-files -Wl,-z,lazy"
     programs["runc"] = "github.com/opencontainers/runc"
-    module = module_of(MODULES / _TOOLKIT, _TOOLKIT, path, programs, stamps={})
+    module = module_of(MODULES / _TOOLKIT, _TOOLKIT, path, programs)
     stamps = {f"{path}/internal/info.version": module.version.removeprefix("v")}
     return replace(module, stamps=stamps, tags=("urfave_cli_no_docs",), c_linking=flags)
 
@@ -108,8 +108,6 @@ def module_of(
     name: str,
     module_path: str,
     packages: Mapping[str, str],
-    *,
-    stamps: Mapping[str, str] | None = None,
 ) -> Module:
     """The programs of the Go module in this folder; the version is the one that ``go.mod`` requires of ``module_path``.
 
@@ -117,8 +115,7 @@ def module_of(
     a folder of the cache. Raises ClusterError if the version is not pinned.
     """
     version = _pinned(folder, module_path)
-    if stamps is None:
-        stamps = _kubernetes_stamps(version) if module_path == _KUBERNETES else {}
+    stamps = _kubernetes_stamps(version) if module_path == _KUBERNETES else {}
     return Module(name, folder, version, packages, stamps)
 
 

@@ -32,6 +32,27 @@ from clusters.processes.commands import BUILDING, Progress, exit_code_of, locked
 from clusters.processes.tied import tied
 from clusters.provider import ClusterError
 
+MODULES: Final = Path(__file__).parents[2] / "binaries"
+# In the node's file system.
+NODE_PROGRAMS: Final = ("kubelet", "kubeadm", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr")
+NETWORK_PLUGINS: Final = ("host-local", "loopback", "portmap", "ptp")
+# Each in an image of its own.
+IMAGE_PROGRAMS: Final = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "etcd",
+    "coredns",
+    "pause",
+)
+_KUBERNETES: Final = "k8s.io/kubernetes"
+_KUBERNETES_PROGRAMS: Final = (*binaries.KUBERNETES_PROGRAMS, "kubelet", "kubeadm", "kube-proxy")
+_CONTAINERD: Final = "github.com/containerd/containerd/v2"
+_CONTAINERD_VERSION: Final = f"{_CONTAINERD}/version"
+_CNI: Final = "github.com/containernetworking/plugins"
+_COREDNS: Final = "github.com/coredns/coredns"
+_ETCD: Final = "go.etcd.io/etcd/server/v3"
 REPOSITORY: Final = "gpushare/kind-node"
 _HERE: Final = Path(__file__).parent
 _ENTRYPOINT: Final = "/usr/local/libexec/node/entrypoint"
@@ -211,33 +232,6 @@ def _link_units(tree: Path) -> None:
         (folder / unit).symlink_to("/dev/null")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
-MODULES: Final = Path(__file__).parents[2] / "binaries"
-# In the node's file system.
-NODE_PROGRAMS: Final = ("kubelet", "kubeadm", "kubectl", "containerd", "containerd-shim-runc-v2", "ctr")
-NETWORK_PLUGINS: Final = ("host-local", "loopback", "portmap", "ptp")
-# Each in an image of its own.
-IMAGE_PROGRAMS: Final = (
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-proxy",
-    "kube-scheduler",
-    "etcd",
-    "coredns",
-    "pause",
-)
-_KUBERNETES: Final = "k8s.io/kubernetes"
-_KUBERNETES_PROGRAMS: Final = (*binaries.KUBERNETES_PROGRAMS, "kubelet", "kubeadm", "kube-proxy")
-_CONTAINERD: Final = "github.com/containerd/containerd/v2"
-_CONTAINERD_VERSION: Final = f"{_CONTAINERD}/version"
-_CNI: Final = "github.com/containernetworking/plugins"
-_COREDNS: Final = "github.com/coredns/coredns"
-_ETCD: Final = "go.etcd.io/etcd/server/v3"
-
-
 def minors() -> list[str]:
     """The minors of Kubernetes with a pinned kubelet, the newest first."""
     return [minor for minor in binaries.minors() if f'"{_KUBERNETES}/cmd/kubelet"' in _tools(minor)]
@@ -286,3 +280,7 @@ def _network_plugins() -> binaries.Module:
         "ptp": f"{_CNI}/plugins/main/ptp",
     }
     return binaries.module_of(MODULES / "cni", "network-plugins", _CNI, packages)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
