@@ -33,3 +33,16 @@ async def run(*argv: str, folder: Path | None = None, variables: Mapping[str, st
 async def python(*arguments: str, variables: Mapping[str, str] = {}) -> Ended:
     """Run this Python with these arguments."""
     return await run(sys.executable, *arguments, variables=variables)
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started and that run."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found

@@ -61,18 +61,6 @@ def records_of(pid: int, runs: Path) -> list[Path]:
     return found
 
 
-def with_parent(pid: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
-
-
 async def started(
     request: pytest.FixtureRequest, folder: Path, nodes: str, *arguments: str, checkout: Path = ROOT, **streams: Any
 ) -> Process:
@@ -131,7 +119,7 @@ async def test_a_killed_run_leaves_only_what_the_next_removes(
         if IS_UP in text:
             break
     (record,) = records_of(run.pid, runs)
-    cluster, children = record.stem, with_parent(run.pid)
+    cluster, children = record.stem, commands.children_of(run.pid)
     was_there = len(containers(docker_environment, cluster))
     run.send_signal(signal.SIGKILL)
     await run.wait()

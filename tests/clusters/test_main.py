@@ -15,6 +15,7 @@ from aiohttp import ClientSession
 
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.resources import SERVICE_ACCOUNTS
+from e2e.commands import children_of
 from tests.servers import until
 
 ROOT = Path(__file__).parents[2]
@@ -23,18 +24,6 @@ ROOT = Path(__file__).parents[2]
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "clusters", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-
-
-def children(pid: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -66,7 +55,7 @@ async def test_up_offers_a_cluster_and_ends_cleanly(
     async with ClientSession() as http, http.get(page) as answer:
         shown = await answer.text()
     # Two programs, the process that forks them, and the one that removes the folder even after a crash.
-    programs = children(cluster.pid)
+    programs = children_of(cluster.pid)
     cluster.send_signal(number)
     _, errors = await cluster.communicate()
 
