@@ -8,6 +8,8 @@ import pytest
 
 from clusters.api.waiting import eventually
 from e2e.parity.parity_requests import (
+    JSON,
+    MERGE,
     STRATEGIC,
     Ask,
     compare,
@@ -120,11 +122,7 @@ async def test_a_namespace_that_ends(both: Both) -> None:
 
 
 _TIME: Final = "2026-01-01T00:00:00Z"
-
-
 _MINE: Final = {"key": "example.com/mine", "value": "x", "effect": "NoExecute"}
-
-
 # A condition and its bad status, with the end of the taint's key; or a cordon.
 _NEEDS: Final = {
     "not-ready": ("Ready", "False"),
@@ -190,21 +188,7 @@ _PLURALS = {
 }
 
 
-def template(**spec: Any) -> dict[str, Any]:
-    return {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [container()], **spec}}
-
-
-def workload(kind: str, **spec: Any) -> dict[str, Any]:
-    """A workload of pods that no node runs."""
-    more = {"serviceName": "s"} if kind == "StatefulSet" else {}
-    fields = {"selector": {"matchLabels": {"app": "w"}}, "template": template(), **more, **spec}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "w"}, "spec": fields}
-
-
-def a_job(**spec: Any) -> dict[str, Any]:
-    """A Job of one container that never restarts; ``spec`` is laid over its spec."""
-    fields = {"template": {"spec": {"restartPolicy": "Never", "containers": [container()]}}, **spec}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "w"}, "spec": fields}
+_TEMPLATE: Final = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [container()]}}
 
 
 @pytest.mark.parametrize("kind", _PLURALS)
@@ -213,7 +197,9 @@ async def test_a_selector_does_not_change(bare: Both, kind: str) -> None:
 
     async def observe(side: Side) -> Any:
         path = place(side, _PLURALS[kind], root="/apis/apps/v1")
-        await made(side, path, workload(kind))
+        more = {"serviceName": "s"} if kind == "StatefulSet" else {}
+        spec = {"selector": {"matchLabels": {"app": "w"}}, "template": _TEMPLATE, **more}
+        await made(side, path, {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "w"}, "spec": spec})
         labels = {"app": "w", "more": "x"}
         patch = {"spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}}
         refused = await patched(side, f"{path}/w", patch)
@@ -230,7 +216,8 @@ async def test_how_a_job_fails(both: Both) -> None:
 
     async def observe(side: Side) -> Any:
         path = place(side, "jobs", root="/apis/batch/v1")
-        await made(side, path, a_job(backoffLimit=0))
+        spec = {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never", "containers": [container()]}}}
+        await made(side, path, {"metadata": {"name": "w"}, "spec": spec})
         found = await eventually(lambda: got(side, pods(side)), lambda found: len(found["items"]) == 1, "a pod")
         await patched(
             side, pods(side, found["items"][0]["metadata"]["name"], "status"), {"status": {"phase": "Failed"}}
@@ -276,35 +263,23 @@ async def test_each_write_has_a_version_of_its_own(bare: Both) -> None:
 
 
 _LIMIT: Final = 3 * 1024 * 1024
-
-
-_JSON: Final = "application/json"
-
-
-_MERGE: Final = "application/merge-patch+json"
-
-
 _BIG: Final = b'{"metadata":{"name":"b"},"data":{"x":"' + b"x" * _LIMIT + b'"}}'
-
-
 _FITS: Final = b" " * (_LIMIT - 100) + b'{"metadata":{"name":"fits"}}'
-
-
 # Method, name in the path, content type or what is accepted, body; and the code.
 _BODIES: Final = (
-    ("POST", "", _JSON, _BIG, 413),
-    ("PUT", "c", _JSON, _BIG, 413),
-    ("PATCH", "c", _MERGE, _BIG, 413),
-    ("GET", "c", _JSON, _BIG, 200),
-    ("POST", "", _JSON, _FITS, 201),
+    ("POST", "", JSON, _BIG, 413),
+    ("PUT", "c", JSON, _BIG, 413),
+    ("PATCH", "c", MERGE, _BIG, 413),
+    ("GET", "c", JSON, _BIG, 200),
+    ("POST", "", JSON, _FITS, 201),
     ("POST", "", "application/xml", b"<x/>", 415),
     ("PUT", "c", "text/plain", b"<x/>", 415),
-    ("PATCH", "c", _JSON, b"<x/>", 415),
+    ("PATCH", "c", JSON, b"<x/>", 415),
     ("GET", "c", "application/xml", None, 406),
     ("GET", "c", "application/json;as=Odd;v=v1;g=meta.k8s.io", None, 406),
-    *(("POST", "", _JSON, body, 400) for body in (b"this is not JSON", b"", b"[]", b"\xff\xfe")),
-    *(("POST", "", _JSON, body, 422) for body in (b"{}", b"null")),
-    ("DELETE", "c", _JSON, b"this is not JSON", 400),
+    *(("POST", "", JSON, body, 400) for body in (b"this is not JSON", b"", b"[]", b"\xff\xfe")),
+    *(("POST", "", JSON, body, 422) for body in (b"{}", b"null")),
+    ("DELETE", "c", JSON, b"this is not JSON", 400),
 )
 
 
