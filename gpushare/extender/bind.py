@@ -146,7 +146,7 @@ class Binder:
         # An assumption of an earlier order is not for this one to end: our copy of the pod may not show yet that it is bound.
         is_new = self.book.assumed(*order.key) is None
         booking = await self.guards.reserve(
-            order.node, lambda guard: self._assume(order, guard), lambda: self._forget(order) if is_new else None
+            order.node, lambda guard: self._assume(order, guard), lambda: self._give_up(order) if is_new else None
         )
         return self._annotations(order, booking)
 
@@ -221,9 +221,7 @@ class Binder:
                 self.resolving[task] = order.key
                 task.add_done_callback(self.resolving.pop)
                 raise BindError(f"the API server did not say whether the pod is bound: {error}") from error
-            self._forget(order)
-            if self.guards is not None and order.key not in self.resolving.values():
-                self.guards.release(node, metadata.uid)
+            self._give_up(order)
             raise BindError(f"the API server refused to bind: {error}") from error
         for task, key in self.resolving.items():
             if key == order.key:
@@ -232,10 +230,12 @@ class Binder:
         self.book.bound(metadata, node, order.cpu_milli)
         _LOG.info("bound pod=%s uid=%s node=%s", order.pod, metadata.uid, node)
 
-    def _forget(self, order: _Order) -> None:
+    def _give_up(self, order: _Order) -> None:
         """This request came to nothing; another one for the same pod and node may still land."""
         if order.key not in self.resolving.values():
             self.book.forget(*order.key)
+            if self.guards is not None:
+                self.guards.release(order.node, order.metadata.uid)
 
     async def _now(self, metadata: ObjectMeta) -> Pod | None:
         """The pod as the API server has it; None if it is gone. Raises ApiError."""
@@ -285,6 +285,7 @@ class Binder:
         if now is not None and is_bound:
             self.book.set_pod(now)
         elif [key for task, key in self.resolving.items() if not task.done()].count(order.key) == 1:
+            # A reservation stays, as no clock may decide what other extenders count.
             self.book.forget(*order.key)
             _LOG.info("forgot pod=%s uid=%s node=%s", order.pod, *order.key)
 

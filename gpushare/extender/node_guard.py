@@ -23,6 +23,7 @@ from gpushare.kube.api_errors import ApiError, ConflictError, NotFoundError
 from gpushare.kube.client import ApiClient
 from gpushare.manifests import AnyObject
 from gpushare.model.node import Booking
+from gpushare.model.pod import is_deleting
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ class NodeGuards:
         raise GuardError(f"others were faster {_TRIES} times on node {node}; try again")
 
     def release(self, node: str, uid: str) -> None:
-        """The Binding was refused and can take effect no more; the next write leaves the pod out."""
+        """No Binding of ours for this pod can take effect any more; the next write leaves it out."""
         self._refused[node].add(uid)
 
     def _is_refused(self, node: str, uid: str, one: Reservation) -> bool:
@@ -107,7 +108,8 @@ class NodeGuards:
             if self._fate_of(one.booking(uid)).state is not State.UNKNOWN:
                 continue
             try:
-                is_gone = (await self._client.get_pod(one.namespace, one.name)).metadata.uid != uid
+                pod = await self._client.get_pod(one.namespace, one.name)
+                is_gone = pod.metadata.uid != uid or (is_deleting(pod) and not pod.spec.node_name)
             except NotFoundError:
                 is_gone = True
             except ApiError as error:

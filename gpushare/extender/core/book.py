@@ -41,7 +41,7 @@ from gpushare.model.conditions import kept_node
 from gpushare.model.eviction import kept_budget
 from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, lay_out, read_devices
 from gpushare.model.placement import Snapshot
-from gpushare.model.pod import is_finished, kept_of
+from gpushare.model.pod import is_deleting, is_finished, kept_of
 from gpushare.model.waiting import Wait, wait_of
 from gpushare.model.wishes import wishes_or_none
 
@@ -108,12 +108,17 @@ class Book:
         return self._answers
 
     def fate_of(self, pod: Booking | ObjectMeta) -> Fate:
-        """The fate of a pod; UNKNOWN if the watch has not shown it (yet)."""
+        """The fate of a pod; UNKNOWN if the watch has not shown it (yet).
+
+        A pod that is being deleted is as good as gone: the API server binds it no more, though a finalizer may keep it for long.
+        """
         if pod.uid in self._ended:
             return Fate(State.GONE)
         if pod.uid in self._bound:
             return Fate(State.BOUND, self._bound[pod.uid][1])
-        return Fate(State.PENDING if self.is_pending(pod) else State.UNKNOWN)
+        if not self.is_pending(pod):
+            return Fate(State.UNKNOWN)
+        return Fate(State.GONE if is_deleting(self._pending[pod.namespace, pod.name]) else State.PENDING)
 
     def pending_pod(self, namespace: str, name: str) -> Pod | None:
         """The pod as the API last showed it, if that was not yet bound."""

@@ -1,8 +1,9 @@
 """The content of a node's guard: pods that are about to be bound there, and how fresh a book must be to decide without them. Pure.
 
-A reservation is written before the Binding is sent. An extender removes it once it has seen the pod bound (anywhere) or gone:
-until then the Binding may still take effect, however late. ``seen`` is the newest resourceVersion of a pod whose reservation was
-removed because it is bound: a book that has not come so far may lack that pod, so nothing may be decided on it.
+A reservation is written before the Binding is sent. An extender removes it once it has seen the pod bound (anywhere), being
+deleted or gone: until then the Binding may still take effect, however late. It removes its own as well if it has sent no Binding.
+``seen`` is the newest resourceVersion of a pod whose reservation was removed because it is bound: a book that has not come so far
+may lack that pod, so nothing may be decided on it.
 """
 
 from __future__ import annotations

@@ -363,3 +363,52 @@ async def test_failed_reservation_of_a_bound_pod_keeps_its_booking() -> None:
     assert "leases" in call.path
     assert world.extenders[0].book.assumed(uid, "a") is not None
     await world.close()
+
+
+async def reserved_by_one_of_two() -> tuple[World, str]:
+    """The reservation of a pod of a whole card took effect, and its answer was lost. The other extender does not know the pod."""
+    world = World(guarded=True, ask_seconds=0)
+    world.start()
+    world.start()
+    lost = world.create(UNITS, "lost")
+    for name in ("p", "q"):
+        world.create(UNITS, name)
+    world.extenders[1].told = 1
+    for extender in (0, 0, 0, 1, 1):
+        world.tell(extender)
+    world.bind(0, lost, "a")
+    await answered_in_turn(world, 1)
+    write = await answered_in_turn(world, 1, "give_up")
+    world.do(write)
+    return world, lost
+
+
+async def both_are_bound(world: World, extender: int) -> bool:
+    """The extender can fill both cards of the node with the other two pods."""
+    for uid in [uid for uid, one in world.pods.items() if one["metadata"]["name"] in ("p", "q")]:
+        world.bind(extender, uid, "a")
+        await world.settle()
+        while calls := world.pending():
+            on_request(world, "answer", calls[0])
+            await world.settle()
+        world.tell(extender)
+    await world.close()
+    return all(one["spec"].get("nodeName") for one in world.pods.values() if one["metadata"]["name"] in ("p", "q"))
+
+
+async def test_a_reservation_without_a_binding_holds_no_card() -> None:
+    """The extender sent no Binding, as the answer to its reservation was lost."""
+    world, _ = await reserved_by_one_of_two()
+
+    assert await both_are_bound(world, 0)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_pod_that_is_being_deleted_holds_no_card(is_known: bool) -> None:
+    """A finalizer keeps the pod, which no extender can bind any more; another extender has its reservation."""
+    world, uid = await reserved_by_one_of_two()
+    world.pods[uid]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    if is_known:
+        world.extenders[1].book.set_pod(msgspec.convert(world.pods[uid], Pod))
+
+    assert await both_are_bound(world, 1)

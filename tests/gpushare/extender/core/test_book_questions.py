@@ -47,11 +47,12 @@ def test_a_node_event_answers_if_there_are_other_cards(book: Book) -> None:
 
 
 def test_the_fate_of_a_pod_is_what_was_shown_last(book: Book) -> None:
-    """Unknown, waiting, bound at a version, or gone. A waiting pod is its uid: one that was re-created is another."""
+    """Unknown, waiting, bound at a version, or gone, also by a deletion under way. One that was re-created is another."""
     metadata, other = pod("a").metadata, ObjectMeta(name="a", namespace="default", uid="b")
     steps: list[Callable[[], object]] = [
         lambda: None,
         lambda: book.set_pod(pod("a")),
+        lambda: book.set_pod(pod("a", deleting=True)),
         lambda: book.set_pod(pod("a", on="n", card=0, version=7)),
         lambda: book.remove_pod(metadata),
     ]
@@ -64,6 +65,7 @@ def test_the_fate_of_a_pod_is_what_was_shown_last(book: Book) -> None:
     assert seen == [
         (Fate(State.UNKNOWN), False),
         (Fate(State.PENDING), True),
+        (Fate(State.GONE), True),
         (Fate(State.BOUND, 7), False),
         (Fate(State.GONE), False),
     ]
