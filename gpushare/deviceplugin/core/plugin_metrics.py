@@ -28,7 +28,7 @@ class PluginMetrics:
         # Answers to Allocate: ``refused`` ones end their pod.
         self.allocations = Counter(granted=0, refused=0)
         # The card of a pod was found to be another than annotated.
-        self.repairs = Counter(exchanged=0, held=0, failed=0)
+        self.repairs = Counter(exchanged=0, held=0)
         # Pods that the kubelet had turned away.
         self.unadmitted_pods = Counter(reported=0, deleted=0)
         # By what was asked.

@@ -47,7 +47,7 @@ def pod(name: str, index: int = 0, units: int = 2) -> KeptPod:
 # By counter and label, what it begins with: a rate needs a beginning, so what did not happen yet is there as 0.
 COUNTERS = {
     ("allocations", "outcome"): {"granted": 0, "refused": 0},
-    ("repairs", "outcome"): {"exchanged": 0, "held": 0, "failed": 0},
+    ("repairs", "outcome"): {"exchanged": 0, "held": 0},
     ("unadmitted_pods", "action"): {"reported": 0, "deleted": 0},
     ("nvml_errors", "operation"): {"processes": 0, "survey": 0, "limits": 0},
     ("overuse_evictions", "outcome"): {"evicted": 0, "refused": 0},
