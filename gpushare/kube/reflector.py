@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
@@ -141,7 +142,8 @@ class Reflector(Generic[T]):
         self._pause_seconds = _FIRST_PAUSE_SECONDS
         self.version = ""
         """The resourceVersion up to which the handler has everything; empty before the first list."""
-        self._known: dict[tuple[str, str], ObjectMeta] = {}
+        # By namespace and name: the uid. Tens of thousands, and no more of each object.
+        self._known: dict[tuple[str, str], str] = {}
         self.synced = asyncio.Event()
         self.is_listing = True
         """Is what the handler is given now from a list? States between may be missing; a watch gives each of them."""
@@ -199,25 +201,25 @@ class Reflector(Generic[T]):
         """Page by page: 50,000 pods together, as bytes and as objects, are half a gigabyte."""
         self.is_listing = True
         held = tuple(self._held())
-        present: set[tuple[str, str]] = set()
+        absent = self._known.keys() - {_NAMELESS}
         version = ""
         try:
             async for page in self._client.pages(self._path, self._params, self._page):
                 # All pages are of the version of the first. Should one not be, the watch from there repeats what lies between.
                 version = version or self._begin(page.metadata.resource_version)
-                await self._take(page.items or (), present)
+                await self._take(page.items or (), absent)
         except GoneError:
             # It took so long that the next page is gone: begin again, and whole.
-            present.clear()
+            absent = self._known.keys() - {_NAMELESS}
             async for page in self._client.pages(self._path, self._params, limit=0):
                 version = self._begin(page.metadata.resource_version)
-                await self._take(page.items or (), present)
-        uids = {known.uid for known in self._known.values()}
-        gone = [known for key, known in self._known.items() if key not in present]
-        gone += [one for one in held if one.uid not in uids]
+                await self._take(page.items or (), absent)
         # One without a name that can be read may be any of those that seem to lack.
-        for metadata in gone if _NAMELESS not in present else ():
-            self._remove(metadata)
+        if _NAMELESS not in absent:
+            uids = set(self._known.values())
+            gone = [ObjectMeta(key[1], key[0], uid) for key, uid in self._known.items() if key in absent]
+            for metadata in (*gone, *(one for one in held if one.uid not in uids)):
+                self._remove(metadata)
         self.is_listing = False
         self.version = version
         self._advance(self.version)
@@ -237,12 +239,13 @@ class Reflector(Generic[T]):
             self._seen = number
         return version
 
-    async def _take(self, items: Sequence[msgspec.Raw], present: set[tuple[str, str]]) -> None:
+    async def _take(self, items: Sequence[msgspec.Raw], absent: set[tuple[str, str]]) -> None:
         """Tell the handler of listed objects, some in a turn of the loop, and note that they are there."""
         self.contact.last_answer_at = time.monotonic()
         for count, raw in enumerate(items, start=1):
             metadata = self._enter(raw, is_gone=False)
-            present.add(_NAMELESS if metadata is None else (metadata.namespace, metadata.name))
+            key = _NAMELESS if metadata is None else (metadata.namespace, metadata.name)
+            (absent.add if key == _NAMELESS else absent.discard)(key)
             if count % _EVENTS_A_TURN == 0:
                 await asyncio.sleep(0)
 
@@ -319,6 +322,8 @@ class Reflector(Generic[T]):
             metadata = item.metadata
             self._unreadable.discard((metadata.namespace, metadata.name))
             tell = partial(self._handler.set, item)
+        # Thousands of objects have the same.
+        metadata.namespace = sys.intern(metadata.namespace)
         if is_gone:
             self._remove(metadata)
         else:
@@ -338,14 +343,13 @@ class Reflector(Generic[T]):
         """An object is there; the one that had its name before is gone."""
         key = (metadata.namespace, metadata.name)
         known = self._known.get(key)
-        if known is not None and known.uid != metadata.uid:
-            self._handler.remove(known)
-        self._known[key] = ObjectMeta(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
+        if known is not None and known != metadata.uid:
+            self._handler.remove(ObjectMeta(metadata.name, metadata.namespace, known))
+        self._known[key] = metadata.uid
 
     def _remove(self, metadata: ObjectMeta) -> None:
         key = (metadata.namespace, metadata.name)
         self._unreadable.discard(key)
-        known = self._known.get(key)
-        if known is not None and known.uid == metadata.uid:
+        if self._known.get(key) == metadata.uid:
             del self._known[key]
         self._handler.remove(metadata)
