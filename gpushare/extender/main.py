@@ -34,7 +34,7 @@ from gpushare.extender.routes import Routes
 from gpushare.extender.verbs import Verbs
 from gpushare.kube import config
 from gpushare.kube.event_recorder import EventRecorder
-from gpushare.serving.http_edge import OF_METRICS, HttpEdge, listen, load_tls
+from gpushare.serving.http_edge import OF_METRICS, HttpEdge, give_back_memory, listen, load_tls
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,9 +58,8 @@ async def _run(settings: ExtenderSettings) -> None:
     expected = None if settings.expected_pods is None else read_expected(settings.expected_pods)
     client = config.connect(settings.kubeconfig, settings.context)
     book = Book(Workload(counts_cpu=settings.policy == wire.POLICY_FRAGMENTATION, expected=expected))
-    # The first full read makes most of the objects that ever live; the collector need not walk them again.
     events = EventRecorder(client, "gpushare-extender", time.time, random.Random())  # noqa: S311, TID251  # names of events, no secrets
-    controller = Controller(client, book, events, on_ready=gc.freeze)
+    controller = Controller(client, book, events, on_ready=_settle)
     guards = None
     if settings.guarded:
         # Another one with each start: what a former process sent may still be on its way.
@@ -124,6 +123,13 @@ async def _run(settings: ExtenderSettings) -> None:
             await edge.stop()
         await binder.close()
         await client.close()
+
+
+def _settle() -> None:
+    """The first full read makes most of the objects that ever live: the collector need not walk them again."""
+    gc.freeze()
+    # Pages of lists took it.
+    give_back_memory(0)
 
 
 async def _until_signal(*endless: Coroutine[Any, Any, None]) -> None:

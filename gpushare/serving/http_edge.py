@@ -57,7 +57,7 @@ _RETRY_SECONDS: Final = 0.05
 _REPORT_SECONDS: Final = 10.0
 # glibc keeps what closed connections have freed, some 60 KiB each over TLS; this gives back its whole pages. It takes less than a
 # millisecond in an extender of 5,000 nodes, and some hundred of them at worst. Other C libraries do not have it.
-_GIVE_BACK: Final = getattr(ctypes.CDLL(None), "malloc_trim", bool)
+give_back_memory: Final = getattr(ctypes.CDLL(None), "malloc_trim", bool)
 _MANY_CLOSED: Final = 128
 
 
@@ -215,7 +215,7 @@ class HttpEdge:
         now = asyncio.get_running_loop().time()
         if self._peak - len(self.connections) >= _MANY_CLOSED and now - self._gave_back_at >= self._limits.give_back:
             self._peak, self._gave_back_at = len(self.connections), now
-            _GIVE_BACK(0)
+            give_back_memory(0)
 
 
 def _descriptors() -> int:
