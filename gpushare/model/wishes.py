@@ -105,6 +105,8 @@ def _misspelt(name: str) -> InvalidWishError:
 
 
 def _read(namespace: str, annotations: Mapping[str, str]) -> Wishes:
+    if annotations.keys().isdisjoint(wire.WISHES):
+        return NONE
     split, whole = _split(annotations)
     group = _group(annotations)
     return Wishes(
