@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
@@ -30,8 +29,7 @@ _Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 _MANY_CARDS: Final = Decoder(dict[_Whole, dict[_Whole, _Whole]], 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(msgspec.Struct, frozen=True, gc=False):
     """The cards of a pod: ``shares`` are ``(card index, units)`` pairs, by index, and nearly always one.
 
     ``device_units`` is the size of the card when it was chosen (of several cards the sum), ``assume_time`` when that was (ns

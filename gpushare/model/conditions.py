@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from msgspec.structs import replace
-
 from gpushare import wire
 from gpushare.bounds import MESSAGE_KEPT
 from gpushare.manifests import Node, NodeCondition, ReportedNode
@@ -50,14 +48,6 @@ def not_limited(node: Node) -> str:
         return ""
     text = f"{condition.type} is {condition.status} ({condition.reason}): {condition.message}"
     return text[: MESSAGE_KEPT.most]
-
-
-def kept_node(node: Node) -> Node:
-    """The node without its conditions, except for one that ``not_limited`` shows."""
-    if not isinstance(node, ReportedNode) or node.status is None:
-        return node
-    condition = condition_of(node, wire.CONDITION_LIMITS) if not_limited(node) else None
-    return replace(node, status=replace(node.status, conditions=None if condition is None else [condition]))
 
 
 def heartbeat_age(condition: NodeCondition, now: float) -> float | None:

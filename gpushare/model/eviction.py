@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final
+
+from msgspec import Struct
 
 from gpushare import wire
 from gpushare.bounds import (
@@ -34,8 +35,7 @@ Labels = tuple[tuple[str, str], ...]
 Budgets = Mapping[str, Sequence[DisruptionBudget]]
 
 
-@dataclass(frozen=True, slots=True)
-class Evictable:
+class Evictable(Struct, frozen=True, gc=False):
     """The part of a bound pod that matters if it may be evicted.
 
     ``labels`` are none for a pod that has more than anyone looks at. ``others`` is what it has of resources beside card memory, in
@@ -58,14 +58,23 @@ FIXED: Final = Evictable(2**31, (), (), is_entangled=True, is_ending=False)
 def evictable_of(pod: Pod) -> Evictable:
     """A pod as a possible victim."""
     labels = pod.metadata.labels or {}
-    return Evictable(
-        priority=pod.spec.priority or 0,
-        labels=() if LABELS_OF_A_POD.exceeded(len(labels)) else _shared(tuple(sorted(labels.items()))),
-        others=_shared(other_requests(pod)),
-        is_entangled=is_entangled(pod),
-        is_ending=is_deleting(pod),
-        is_lingering=is_lingering(pod),
+    found: Evictable = shared(
+        Evictable(
+            priority=pod.spec.priority or 0,
+            labels=() if LABELS_OF_A_POD.exceeded(len(labels)) else shared(tuple(sorted(labels.items()))),
+            others=shared(other_requests(pod)),
+            is_entangled=is_entangled(pod),
+            is_ending=is_deleting(pod),
+            is_lingering=is_lingering(pod),
+        )
     )
+    return found
+
+
+@lru_cache(maxsize=8192)
+def shared(value: Any) -> Any:
+    """One object for equal values: the pods of a Deployment are thousands, and alike."""
+    return value
 
 
 def other_requests(pod: Pod) -> Amounts:
@@ -188,9 +197,3 @@ def _compares(operator: str, value: str | None, values: Sequence[str]) -> bool:
     except ValueError:
         return False
     return ours > theirs if operator == "Gt" else ours < theirs
-
-
-# One object for equal values: the pods of a Deployment are thousands, and alike.
-@lru_cache(maxsize=8192)
-def _shared(value: Any) -> Any:
-    return value

@@ -6,8 +6,10 @@ import asyncio
 import functools
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec.structs import replace
 
 from gpushare import wire
 from gpushare.bounds import PODS_OF_A_PAGE

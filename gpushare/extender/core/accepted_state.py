@@ -27,14 +27,16 @@ contradicts the kubelet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpushare import wire
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
 from gpushare.model.allocation import Allocation, Shares, read_allocation
-from gpushare.model.eviction import FIXED, evictable_of
+from gpushare.model.eviction import FIXED, evictable_of, shared
 from gpushare.model.limits import unlimited_cards
 from gpushare.model.node import Booking
 from gpushare.model.pod import pod_request, slot_request, was_started
@@ -46,8 +48,7 @@ IGNORED: Final = "later changes of its annotations are not believed"
 _AUDITS: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedState:
+class AcceptedState(Struct, frozen=True, gc=False):
     """The cards of one pod, as the book believes.
 
     ``shares`` are the cards with its units; ``mark`` is the other card of a repair under way; ``in_conflict`` are cards that it may
@@ -167,10 +168,10 @@ def booking_of(
             problem = None if ignored is None else f"{IGNORED}: {ignored}"
     metadata = pod.metadata
     # While the device plugin changes a pod's card it is on both: nothing may be put onto its present card or its next one.
-    shares = accepted.booked if accepted is not None and units > 0 else ()
+    shares = shared(accepted.booked) if accepted is not None and units > 0 else ()
     card_size = accepted.card_size if accepted is not None else 0
     evictable = evictable_of(pod) if units > 0 else FIXED
     unlimited = unlimited_cards(pod, dict(shares))
     identity = metadata.uid, metadata.namespace, metadata.name
     booking = Booking(*identity, units, shares, slots, wishes_or_none(pod).group, evictable, card_size, unlimited)
-    return booking, accepted, problem
+    return booking, shared(accepted), problem

@@ -26,9 +26,11 @@ All methods are plain functions for one thread: a caller that does not await see
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
 from types import MappingProxyType
 from typing import Final
+
+from msgspec.structs import replace
 
 from gpushare import wire
 from gpushare.extender.core.accepted_state import AcceptedState, audited, booking_of, bound_to
@@ -37,7 +39,6 @@ from gpushare.extender.core.reservations import Fate, State
 from gpushare.extender.core.workload import Workload
 from gpushare.foreign import version_number
 from gpushare.manifests import DisruptionBudget, Node, ObjectMeta, Pod
-from gpushare.model.conditions import kept_node
 from gpushare.model.eviction import kept_budget
 from gpushare.model.node import Booking, Device, NodeDevices, NodeInfo, lay_out, read_devices
 from gpushare.model.placement import Snapshot
@@ -56,7 +57,8 @@ class Book:
 
     def __init__(self, workload: Workload | None = None, *, most_requests: int = MOST_REQUESTS) -> None:
         """``workload`` counts what the policy ``fragmentation`` asks for; ``most_requests`` are remembered with their answers."""
-        self._nodes: dict[str, Node] = {}
+        # By node, nothing booked: the cards as its Node object shows them, and with those unhealthy that were declared so.
+        self._shown: dict[str, NodeDevices] = {}
         self._unhealthy: dict[str, frozenset[int]] = {}
         self._cards: dict[str, NodeDevices] = {}
         self._infos: dict[str, NodeInfo] = {}
@@ -98,7 +100,7 @@ class Book:
         if not self._is_looked_at:
             self._is_looked_at = True
             # New strings side by side: a filter reads hundreds of them, and few of 5,000 are in a processor's cache.
-            self._lay_out(*"\n".join(self._nodes).split("\n"))
+            self._lay_out(*"\n".join(self._cards).split("\n"))
         return self._snapshot
 
     @property
@@ -144,7 +146,7 @@ class Book:
         name = node.metadata.name
         self.touch(name)
         before = self._indices(name)
-        self._nodes[name] = kept_node(node)
+        self._shown[name] = read_devices(node)
         self._workload.set_node(node)
         self._read_devices(name)
         return self._indices(name) != before
@@ -152,7 +154,7 @@ class Book:
     def remove_node(self, name: str) -> None:
         """A Node object is gone; its pods stay booked until they are gone too."""
         self.touch(name)
-        self._nodes.pop(name, None)
+        self._shown.pop(name, None)
         self._cards.pop(name, None)
         self._infos.pop(name, None)
         self._workload.remove_node(name)
@@ -165,7 +167,7 @@ class Book:
             self._unhealthy[name] = indices
         else:
             self._unhealthy.pop(name, None)
-        if name in self._nodes:
+        if name in self._shown:
             self._read_devices(name)
 
     # Pods
@@ -175,7 +177,8 @@ class Book:
 
         ``has_gap``: states of it before this one may have been missed, as with a list and with an answer to a question.
         """
-        uid, node = pod.metadata.uid, pod.spec.node_name
+        # One text for all pods of a node.
+        uid, node = pod.metadata.uid, sys.intern(pod.spec.node_name or "")
         self.touch(uid)
         if uid in self._ended or self._is_old(pod):
             return None
@@ -439,7 +442,7 @@ class Book:
         return {device.index for device in self.devices(node) or ()}
 
     def _read_devices(self, name: str) -> None:
-        self._cards[name] = read_devices(self._nodes[name], self.unhealthy(name))
+        self._cards[name] = self._shown[name].without(self.unhealthy(name))
         self._lay_out(name)
 
     def _put(self, node: str, booking: Booking) -> None:
@@ -455,7 +458,7 @@ class Book:
 
     def _lay_out(self, *names: str) -> None:
         for name in names if self._is_looked_at else ():
-            if name in self._nodes:
+            if name in self._cards:
                 cards = self._cards[name]
                 if name in self._unreadable.values():
                     cards = cards.closed(wire.REASON_UNREADABLE_POD)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gpushare import wire
 from gpushare.errors import InvalidQuantityError
@@ -46,8 +46,7 @@ class Finding(NamedTuple):
     kind: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReport:
+class NodeReport(Struct, frozen=True, gc=False):
     """One node with cards. ``total`` in units of ``unit`` (``GiB``, ``MiB``, ``256MiB``; empty: no card to tell by).
 
     ``unhealthy`` are the cards that get no pods, by index: unhealthy or lost, as the device plugin published it.
@@ -76,8 +75,7 @@ class NodeReport:
         return sum(device.used for device in self.info.devices) + self.info.unplaced
 
 
-@dataclass(frozen=True, slots=True)
-class BoundPod:
+class BoundPod(Struct, frozen=True, gc=False):
     """A pod that holds card memory of a node, and what is wrong with its request or annotations.
 
     ``assumed_at`` is when a card was chosen for a pod that has not started since, in ns since 1970; 0 for any other.
@@ -232,7 +230,7 @@ def _with_allocatable(node: Node) -> Node:
     """The node with its allocatable amounts for its capacity: what the original divides by the number of cards."""
     if node.status is None:
         return node
-    return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, capacity=node.status.allocatable))
+    return replace(node, status=replace(node.status, capacity=node.status.allocatable))
 
 
 def findings(

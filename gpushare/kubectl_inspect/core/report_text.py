@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from gpushare.cli.answer_forms import document, printable, table
 from gpushare.kubectl_inspect.core.card_report import NodeReport

@@ -11,7 +11,6 @@ from gpushare.manifests import Node, NodeCondition, ReportedNode
 from gpushare.model.conditions import (
     answers_limits,
     heartbeat_age,
-    kept_node,
     not_limited,
     time_text,
 )
@@ -39,15 +38,13 @@ def test_age_of_a_heartbeat_is_read_or_not_known(text: str | None, age: float | 
 def test_a_node_shows_why_it_does_not_limit(
     status: str, reason: str, health: str | None, text: str, answers: bool
 ) -> None:
-    """The part that a book keeps of the node shows the same, and has no other condition."""
+    """The condition of a device plugin that has ended is left to the one about health."""
     limits = {"type": "GPUShareMemoryLimits", "status": status, "reason": reason, "message": "why"}
     conditions = [{"type": "Ready", "status": "True"}, limits]
     conditions += [{"type": "GPUShareHealthy", "status": "True", "reason": health}] if health else []
     node = msgspec.convert({"status": {"conditions": conditions}}, ReportedNode)
-    kept = msgspec.to_builtins(kept_node(node))["status"]["conditions"]
 
-    assert (not_limited(node), not_limited(kept_node(node)), answers_limits(node)) == (text, text, answers)
-    assert [one["type"] for one in kept or ()] == ["GPUShareMemoryLimits"] * bool(text)
+    assert (not_limited(node), answers_limits(node)) == (text, answers)
 
 
 def test_a_node_without_the_condition_is_no_node_that_fails() -> None:
@@ -55,7 +52,6 @@ def test_a_node_without_the_condition_is_no_node_that_fails() -> None:
     limits = {"type": "GPUShareMemoryLimits", "status": "False", "message": "x" * 9000}
 
     assert (not_limited(Node()), not_limited(ReportedNode()), answers_limits(ReportedNode())) == ("", "", False)
-    assert kept_node(ReportedNode()) == ReportedNode()
     assert len(not_limited(msgspec.convert({"status": {"conditions": [limits]}}, ReportedNode))) == 4096
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpushare.extender.core.accepted_state import (
     IGNORED,
@@ -75,6 +74,14 @@ def test_a_booking_has_all_that_counts_of_a_pod() -> None:
     least = bound("1")
     (least.spec.containers or []).pop()
     assert booking_of(least)[0] == Booking("u", "ns", "p", 1, ((1, 1),), 1, "", evictable, card_size=14)
+
+
+def test_equal_pods_are_in_memory_once_but_for_their_identity() -> None:
+    """A Deployment has thousands of them."""
+    (one, of_one, _), (other, of_other, _) = booking_of(bound(GROUP="g")), booking_of(bound(GROUP="g"))
+
+    assert of_one is of_other
+    assert (one.shares is other.shares, one.evictable is other.evictable) == (True, True)
 
 
 def test_cards_without_a_limit_are_kept_of_the_booked_ones() -> None:

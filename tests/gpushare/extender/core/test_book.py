@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
+from msgspec.structs import replace
 
 from gpushare.extender.core.book import ENDED_REMEMBERED, Book
 from gpushare.extender.core.reservations import State

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gpushare.extender.core.preempt import Preemptor, Victims, preempt
 from gpushare.manifests import DisruptionBudget
