@@ -195,7 +195,10 @@ class Book:
         self._workload.set_pod(pod, node)
         if self._bound.get(uid, (node,))[0] != node or not booking.units:
             self._drop(uid)
-        touched = {node, *self._end_assumptions(uid)}
+        touched = self._end_assumptions(uid)
+        # Most pods have no cards, and most events of one that has are about something else: its node is as it was.
+        if booking.units and self._bookings.get(node, {}).get(uid) != booking:
+            touched.add(node)
         if booking.units:
             self._confirm(pod, node, booking, accepted)
         self._lay_out(*touched)
