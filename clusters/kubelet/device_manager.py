@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class PreStartError(Exception):
-    """The plugin does not let a container start; the kubelet tries again."""
+    """A container may not start yet: its plugin does not agree, or its variables are not there. The kubelet tries again."""
 
 
 class DeviceManager:

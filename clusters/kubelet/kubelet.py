@@ -107,6 +107,7 @@ class Kubelet:
             told=lambda resources: devices.book.told(resources),
         )
         around = Surroundings(
+            client=self._client,
             runtime=self.runtime,
             devices=devices,
             timings=self._timings,

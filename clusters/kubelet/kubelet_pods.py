@@ -8,6 +8,7 @@ it is gone: its last changes may still be on their way when we delete it.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import itertools
 import logging
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 from clusters.api.api_client import ApiClient, ApiError
 from clusters.api.connection import TransportError
-from clusters.api.resources import PODS
+from clusters.api.resources import CONFIG_MAPS, PODS, SECRETS
 from clusters.api.waiting import side_by_side
 from clusters.kubelet.device_manager import DeviceManager, PreStartError
 from clusters.kubelet.kubelet_devices import AllocationError
@@ -164,6 +165,7 @@ _REJECTED_GRACE_SECONDS: Final = 1.0
 class Surroundings:
     """The objects that all pods of a node share."""
 
+    client: ApiClient
     runtime: Runtime
     devices: DeviceManager
     timings: Timings
@@ -310,7 +312,8 @@ class PodWorker:
             try:
                 async with self._one_start:
                     await self._around.devices.pre_start(self._uid, container.name)
-                    return await self._start_now(container)
+                    imported = await self._imported(container)
+                    return await self._start_now(container, imported)
             except PreStartError as error:
                 self._wait_because(container, Waiting("CreateContainerConfigError", str(error)))
                 await self.writer.warn("Failed", f"Error: {error}")
@@ -319,10 +322,26 @@ class PodWorker:
                     await news.wait()
             pause = min(2 * pause, self._around.timings.start_retry_longest)
 
-    async def _start_now(self, container: Container) -> Run:
+    async def _imported(self, container: Container) -> dict[str, str]:
+        """The variables of ``envFrom``; the last source wins. Raises PreStartError if one is not there."""
+        found: dict[str, str] = {}
+        for source in container.env_from:
+            kind = SECRETS if "secretRef" in source else CONFIG_MAPS
+            reference = source.get("secretRef") or source["configMapRef"]
+            try:
+                item = await self._around.client.find(kind, reference["name"], self.pod["metadata"]["namespace"])
+            except (ApiError, TransportError) as error:
+                raise PreStartError(str(error)) from error
+            if item is None and not reference.get("optional"):
+                raise PreStartError(f'{kind.kind.lower()} "{reference["name"]}" not found')
+            for key, text in ((item or {}).get("data") or {}).items():
+                found[source.get("prefix", "") + key] = base64.b64decode(text).decode() if kind is SECRETS else text
+        return found
+
+    async def _start_now(self, container: Container, imported: Mapping[str, str]) -> Run:
         self._waiting.pop(container.name, None)
         from_plugins, requests = self._around.devices.given(self._uid, container.name)
-        environment = environment_of(self.pod, container, from_plugins)
+        environment = environment_of(self.pod, container, from_plugins, imported)
         qos = str((self.pod.get("status") or {}).get("qosClass", "Burstable"))
         run = await self._around.runtime.start(self._uid, container, environment, requests, qos)
         self.publish()

@@ -33,6 +33,7 @@ class Container:
     limits: Mapping[str, str]
     env: tuple[Object, ...]
     command: tuple[str, ...]
+    env_from: tuple[Object, ...] = ()
 
 
 def uid_of(pod: Object) -> str:
@@ -62,6 +63,7 @@ def _container(item: Object, kind: Kind) -> Container:
         limits=limits,
         env=tuple(item.get("env") or ()),
         command=(*(item.get("command") or ()), *(item.get("args") or ())),
+        env_from=tuple(item.get("envFrom") or ()),
     )
 
 
@@ -157,12 +159,12 @@ _CDI_PREFIX: Final = "cdi.k8s.io/"
 _MOUNTS_FOLDER: Final = "/var/run/nvidia-container-devices"
 
 
-def environment_of(pod: Object, container: Container, from_plugins: Mapping[str, str]) -> dict[str, str]:
-    """The plugins' variables, then the pod's own, which win (measured on a real kubelet).
+def environment_of(pod: Object, container: Container, *before: Mapping[str, str]) -> dict[str, str]:
+    """The variables of ``before`` (of plugins, then of ``envFrom``), then the pod's own; the last wins, as on a real kubelet.
 
     Of ``valueFrom`` the fields of the pod's metadata and ``spec.nodeName`` are known; other sources are left out.
     """
-    merged = dict(from_plugins)
+    merged = {name: value for variables in before for name, value in variables.items()}
     for item in container.env:
         value = _field(pod, item["valueFrom"]) if "valueFrom" in item else item.get("value", "")
         if value is not None:

@@ -284,14 +284,14 @@ class NodeUnderTest:
         """A container's log, through the API server."""
         return await self.api.text(PODS.path(self.namespace, name, "log"), query)
 
-    async def told_ids(self, name: str) -> set[str]:
-        """The ids that the plugin's answer put into the pod's container, which prints them some time after its start."""
+    async def told_ids(self, name: str, container: str = "main") -> set[str]:
+        """The ids that the plugin's answer put into the container, which prints them some time after its start."""
 
         async def look() -> set[str]:
-            lines = (await self.log(name)).splitlines()
+            lines = (await self.log(name, container=container)).splitlines()
             return {line.removeprefix("IDS=") for line in lines if line.startswith("IDS=")}
 
-        (told,) = await eventually(look, bool, f"{name} says its ids")
+        (told,) = await eventually(look, bool, f"{name}/{container} prints its ids")
         return set(told.split(","))
 
     async def held(self) -> dict[tuple[str, str], set[str]]:

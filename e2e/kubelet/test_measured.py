@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -111,11 +112,33 @@ async def test_a_cdi_device_is_in_the_container(stage: NodeUnderTest) -> None:
 
 
 async def test_the_pods_own_variable_wins(stage: NodeUnderTest) -> None:
-    """A variable that pod and plugin both set has the value of the pod's spec in the container."""
-    await stage.serve(1)
-    await stage.run("p", stage.container(devices=1, env=[{"name": "IDS", "value": "mine"}]))
+    """In a container ``env`` beats ``envFrom``, the last source of which beats the others, and each beats the plugin's answer."""
+    plugin = await stage.serve(5)
+    map_ = {"configMapRef": {"name": "ids"}}
+    secret = {"secretRef": {"name": "ids"}, "prefix": "I"}
+    await stage.api.create(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ids"}, "stringData": {"DS": "secret"}},
+        stage.namespace,
+    )
+    rows: dict[str, dict[str, Any]] = {
+        "env": {"env": [{"name": "IDS", "value": "mine"}], "envFrom": [map_]},
+        "map": {"envFrom": [map_]},
+        "secret-last": {"envFrom": [map_, secret]},
+        "map-last": {"envFrom": [secret, map_]},
+        "optional": {"envFrom": [{"configMapRef": {"name": "none", "optional": True}}]},
+    }
+    await stage.create("p", *(stage.container(name, 1, **fields) for name, fields in rows.items()))
 
-    assert await stage.told_ids("p") == {"mine"}
+    missing = ("Failed", 'Error: configmap "ids" not found')
+    await eventually(lambda: stage.warnings("p"), lambda found: missing in found, "an event names what is missing")
+    await stage.api.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ids"}, "data": {"IDS": "map"}}, stage.namespace
+    )
+    await stage.reaches("p", "Running")
+    told = {name: await stage.told_ids("p", name) for name in rows}
+    given = {"optional": (await stage.held())["p", "optional"]}
+    assert told == {"env": {"mine"}, "map": {"map"}, "secret-last": {"secret"}, "map-last": {"map"}, **given}
+    assert len(plugin.asked("Allocate")) == len(rows)
 
 
 @pytest.mark.promise("G3-16")
