@@ -88,6 +88,11 @@ ROWS = {
     "image's": Row(BOTH, ((0, 0, 15000), (1, 0, 15000)), image={LIMIT: "15000"}),
     "image's alone": Row({}, ((0, 15000, 15000), (1, 15000, 15000)), image={LIMIT: "15000"}),
     "image's, CRI-O": Row(BOTH, ON_BOTH, image={LIMIT: "15000"}, spec=LimitSpec(order="cri-o")),
+    "image's request": Row(BOTH, ((0, 8, 4096), (1, 8, 4096)), image={REQUEST: "8"}),
+    "image's large request": Row(BOTH, image={REQUEST: "5000"}, error="1: memory request (5000 MiB) exceeds memory limit "
+                                 "(4096 MiB)"),
+    "author's request": Row(BOTH, ON_BOTH, author={REQUEST: "8"}),
+    "author's request, CRI-O": Row(BOTH, ((0, 8, 4096), (1, 8, 4096)), author={REQUEST: "8"}, spec=LimitSpec(order="cri-o")),
     "author's": Row(BOTH, ON_BOTH, author={LIMIT: "15000"}),
     "author's, CRI-O": Row(BOTH, ((0, 0, 15000), (1, 0, 15000)), author={LIMIT: "15000"}, spec=LimitSpec(order="cri-o")),
     "misc": Row(BOTH, ON_BOTH, spec=LimitSpec(backend="misc")),
