@@ -41,7 +41,7 @@ class LimitedNode:
     """A node that should limit, at rest. ``mib`` has the size of each card by index, ``lost`` those of which no limit can be read.
 
     ``table`` has the driver's limits by container id and card. ``reason`` is why the node cannot limit, "" if it can. ``set``
-    has by pod and container the MiB that something else than its share makes of a limit, None for no limit.
+    has by pod and container the limit that something else than its share makes, None for none.
     """
 
     name: str
@@ -50,7 +50,7 @@ class LimitedNode:
     mib_per_unit: int = spec.MIB_PER_UNIT
     slack: str = "0"
     reason: str = ""
-    set: Mapping[tuple[str, str], int | None] | None = None
+    set: Mapping[tuple[str, str], Limit | None] | None = None
     lost: Collection[int] = ()
     is_exact: bool = False
     """Each card of a container has a number of its own."""
@@ -64,7 +64,7 @@ class Held:
     container: str
     index: int
     right: int
-    due: int | None
+    due: Limit | None
     limit: Limit | None
     is_lost: bool
 
@@ -81,6 +81,8 @@ class Held:
         hard = None if self.limit is None else self.limit.hard
         if hard is None:
             return NONE
+        if self.limit is not None and self.limit.soft:
+            return LOOSE
         return ENFORCED if hard == self.right * MIB else LOOSE if hard > self.right * MIB else TIGHT
 
     @property
@@ -98,7 +100,8 @@ def held_cards(pods: Iterable[Object], node: LimitedNode) -> list[Held]:
         for container, at in _running(pod):
             right = {card: _with_slack(mib, node, card) for card, mib in _shares(pod, container, node).items()}
             for card, mib in right.items():
-                due = None if node.reason else _due(pod, container, node, right, card)
+                whole = None if node.reason else _due(pod, container, node, right, card)
+                due = None if whole is None else Limit(0, whole * MIB)
                 due = (node.set or {}).get((pod["metadata"]["name"], container.name), due)
                 found.append(Held(pod, container.name, card, mib, due, node.table.get((at, card)), card in node.lost))
     return found
@@ -176,12 +179,11 @@ def _mib_per_unit(node: Object | None) -> int:
 
 
 def wrong_limits(held: Iterable[Held]) -> Iterator[str]:
-    """The limits that the driver does not enforce as it should, to the byte and without a guarantee."""
+    """The limits that the driver does not enforce as it should, to the byte, and guarantees."""
     for one in held:
-        due = None if one.due is None else Limit(0, one.due * MIB)
         limit = one.limit if one.limit is not None and one.limit.hard is not None else None
-        if limit != due:
-            yield f"{name_of(one.pod)}: {one.container} has {limit} of card {one.index}, should have {due}"
+        if limit != one.due:
+            yield f"{name_of(one.pod)}: {one.container} has {limit} of card {one.index}, should have {one.due}"
 
 
 def wrong_annotations(held: Sequence[Held]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from e2e.checkers.memory_limits import (
 )
 
 EXACT = Limit(0, 4096 * MIB)
+GUARANTEE = Limit(4096 * MIB, 4096 * MIB)
 STATES = ("none", "loose", "tight", "unknown", "enforced")
 
 
@@ -72,7 +73,10 @@ NOTHING: tuple[Any, ...] = (None, "none", 0, ("False", "SomeNotLimited"))
         ((Limit(0, 15360 * MIB), "enforced", 15360, GOOD[3]), {"slack": "300%"}, []),
         ((Limit(0, 5000 * MIB), "enforced", 5000, GOOD[3]), {"slack": "904MiB"}, []),
         ((*NOTHING, spec.EVENT_NOT_LIMITED), {}, ["should have Limit(soft=0"]),
-        ((Limit(4096 * MIB, 4096 * MIB), *GOOD[1:]), {}, ["has Limit(soft=4294967296"]),
+        ((GUARANTEE, "loose", 4096, NOTHING[3], spec.EVENT_LIMIT_LOOSE), {}, ["has Limit(soft=4294967296"]),
+        ((GUARANTEE, "loose", 4096, NOTHING[3], spec.EVENT_LIMIT_LOOSE), {"set": {("p", "c0"): GUARANTEE}}, []),
+        ((GUARANTEE, "enforced", 4096, NOTHING[3], spec.EVENT_LIMIT_LOOSE, "loose"), {"set": {("p", "c0"): GUARANTEE}},
+         ["shows the limits"]),
         ((Limit(0, 4097 * MIB), "loose", 4097, NOTHING[3], spec.EVENT_LIMIT_LOOSE), {}, ["hard=4296015872"]),
         ((Limit(0, 1 * MIB), "tight", 1, GOOD[3], spec.EVENT_LIMIT_TIGHT), {}, ["hard=1048576"]),
         ((EXACT, "enforced", 4095, GOOD[3]), {}, ["shows the limits"]),

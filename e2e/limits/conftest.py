@@ -26,6 +26,21 @@ _BOXES: Final = Path(__file__).parents[1] / "boxes"
 NEW, OLD = "615", "580"
 FULL: Final = 15
 PLAIN: Final = (gpu_pod("p", 3), gpu_pod("q", 4))
+SET: Final = "nvmlDeviceSetMemoryLimits_v1"
+VARIABLE: Final = "NVIDIA_GPU_MEMORY_LIMIT"
+# Authors name these by ``envFrom``.
+SOURCE: Final[dict[str, Any]] = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "raised"},
+    "data": {VARIABLE: "15000"},
+}
+GUARANTEE: Final[dict[str, Any]] = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "guaranteed"},
+    "stringData": {"GPU_MEMORY_REQUEST": "1024"},
+}
 # By a device of the CDI, which runs the program on the node.
 DEVICE: Final = {"memory-limit-hook": "/usr/bin/nvidia-cdi-hook", "cdi-root": "{cdi_root}"}
 
@@ -75,6 +90,7 @@ class LimitedCluster:
 
     async def begin(self) -> None:
         """Make the cards as they should be, then all pods."""
+        await self.observer.create(SOURCE, GUARANTEE)
         for name, one in self.situations.items():
             for command in one.commands:
                 await self.observer.cluster.fake_nvml(name, *command)
@@ -98,9 +114,16 @@ class LimitedCluster:
     async def wrong(self, name: str, **facts: Any) -> list[str]:
         """The findings about a node, with these facts instead of its situation's."""
         facts = {**self.situations[name].facts, **facts}
-        instead = {(f"{pod}.{name}", container): mib for (pod, container), mib in facts.get("set", {}).items()}
+        instead = {(f"{pod}.{name}", container): limit for (pod, container), limit in facts.get("set", {}).items()}
         found = await self.look.wrong(name, **{**facts, "set": instead})
         return found if self.look.judged else [*found, f"no container of {name} runs: nothing to judge"]
+
+
+def by(name: str, units: int, /, **changes: Any) -> dict[str, Any]:
+    """A pod with these fields of its container changed."""
+    pod = gpu_pod(name, units)
+    pod["spec"]["containers"][0].update(changes)
+    return pod
 
 
 def on(pod: Mapping[str, Any], node: str) -> dict[str, Any]:

@@ -11,11 +11,23 @@ from clusters.api.waiting import eventually
 from clusters.provider import LimitSpec
 from e2e import spec
 from e2e.builders import gpu_container, gpu_pod
-from e2e.limits.conftest import DEVICE, FULL, NEW, OLD, PLAIN, LimitedCluster, Situation
+from e2e.checkers.memory_limits import MIB, Limit
+from e2e.limits.conftest import (
+    DEVICE,
+    FULL,
+    GUARANTEE,
+    NEW,
+    OLD,
+    PLAIN,
+    SET,
+    SOURCE,
+    VARIABLE,
+    LimitedCluster,
+    Situation,
+    by,
+)
 
-_SET: Final = "nvmlDeviceSetMemoryLimits_v1"
-_RAISED: Final = 15_000
-_VARIABLE: Final = "NVIDIA_GPU_MEMORY_LIMIT"
+_RAISED: Final = Limit(0, 15_000 * MIB)
 
 
 def shaped(name: str) -> dict[str, Any]:
@@ -26,18 +38,13 @@ def shaped(name: str) -> dict[str, Any]:
     return pod
 
 
-def by(name: str, units: int, **changes: Any) -> dict[str, Any]:
-    """A pod with these fields of its container changed."""
-    pod = gpu_pod(name, units)
-    pod["spec"]["containers"][0].update(changes)
-    return pod
-
-
 def raisers() -> tuple[dict[str, Any], ...]:
-    """Pods that name another limit: the image, and the author (as envFrom does, which the stand-in kubelet does not read)."""
+    """Pods that name another limit, by the image or by the author in two ways, or a guarantee."""
     return (
         by("image", 2, image="simulated/limit-raiser"),
-        by("author", 3, env=[{"name": _VARIABLE, "value": str(_RAISED)}]),
+        by("author", 3, env=[{"name": VARIABLE, "value": "15000"}]),
+        by("source", 3, envFrom=[{"configMapRef": SOURCE["metadata"]}]),
+        by("guarantee", 2, envFrom=[{"secretRef": GUARANTEE["metadata"], "prefix": "NVIDIA_"}]),
     )
 
 
@@ -64,13 +71,14 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     "slots": Situation((by("p", 1, resources=_SLOT),), options={"mode": "slots"}, facts={"mib_per_unit": 1}, needs="slots"),
     "containerd": Situation(raisers(), facts={"set": {("image", "c0"): _RAISED}}),
     "cri-o": Situation(raisers(), limits=LimitSpec(order="cri-o"),
-                       facts={"set": {("author", "c0"): _RAISED}}),
+                       facts={"set": {("author", "c0"): _RAISED, ("source", "c0"): _RAISED,
+                                      ("guarantee", "c0"): Limit(1024 * MIB, 2048 * MIB)}}),
     "unequal": Situation((_UNEQUAL,), box="t4x2", needs="wishes"),
     "device": Situation((*raisers(), _UNEQUAL), box="t4x2", options=DEVICE, facts=_EXACT, needs="limit-device"),
     "device-alone": Situation(raisers(), limits=LimitSpec(hook=False), options=DEVICE, facts=_EXACT, needs="limit-device"),
     "no-hook": _none(limits=LimitSpec(hook=False)),
-    "keeps-nothing": _none(commands=(("fail", _SET, "--with", "SUCCESS"),)),
-    "slow": Situation(PLAIN, commands=(("slow", _SET, "--seconds", "2"),)),
+    "keeps-nothing": _none(commands=(("fail", SET, "--with", "SUCCESS"),)),
+    "slow": Situation(PLAIN, commands=(("slow", SET, "--seconds", "2"),)),
     "mig": Situation(PLAIN, box="a100x2", commands=(("set", "1", "mig", "on"),)),
     "old-driver": _unable("DriverTooOld", driver="610"),
     "much-older-driver": _unable("DriverTooOld", driver=OLD),

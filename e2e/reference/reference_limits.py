@@ -113,10 +113,12 @@ class Limits:
         folder = next(groups.rglob(at), None) if reason != "CgroupV1" else None
         if folder is None:
             return [container.name, index, "unknown", 0]
-        hard = _hard(card, folder.parent if "limit-of-parent-verified" in self.faults else folder)
+        soft, hard = _limit(card, folder.parent if "limit-of-parent-verified" in self.faults else folder)
         right = self._right(card, container.units) * _MIB
-        state = "none" if hard is None else "enforced" if hard == right else "loose" if hard > right else "tight"
-        if state == "none" and "limit-none-as-enforced" in self.faults:
+        state = (
+            "none" if hard is None else "loose" if soft or hard > right else "enforced" if hard == right else "tight"
+        )
+        if "limit-unread" in self.faults or (state == "none" and "limit-none-as-enforced" in self.faults):
             return [container.name, index, "enforced", right // _MIB]
         return [container.name, index, state, (hard or 0) // _MIB]
 
@@ -163,13 +165,13 @@ def _running(pod: Object) -> list[tuple[Container, str]]:
     return [(one, ids[one.name].rpartition("/")[2]) for one in containers(pod) if ids.get(one.name)]
 
 
-def _hard(card: Card, folder: Path) -> int | None:
+def _limit(card: Card, folder: Path) -> tuple[int, int | None]:
     limits = pynvml.c_nvmlGetMemoryLimits_v1_t(str(folder).encode())
     try:
         pynvml.nvmlDeviceGetMemoryLimits_v1(pynvml.nvmlDeviceGetHandleByUUID(card.uuid.encode()), limits)
     except pynvml.NVMLError:
-        return None
-    return None if limits.hardLimit == _NONE else int(limits.hardLimit)
+        return 0, None
+    return int(limits.softLimit), None if limits.hardLimit == _NONE else int(limits.hardLimit)
 
 
 def _text(path: Path) -> str:

@@ -35,6 +35,7 @@ from gpushare.deviceplugin.core.memory_limits import (
     HookFailure,
     LimitLook,
     NodeFacts,
+    Readings,
     RunningContainer,
     WhyNot,
     answered_mib,
@@ -225,9 +226,9 @@ class LimitWatch:
         if missing := ids - self.folders.keys():
             self.folders |= await asyncio.to_thread(control_groups, self.root, missing)
 
-    async def _readings(self, containers: Iterable[RunningContainer]) -> dict[tuple[str, int], int | None]:
+    async def _readings(self, containers: Iterable[RunningContainer]) -> Readings:
         uuids = {card.index: card.uuid for card in self.node.cards.cards}
-        found = dict[tuple[str, int], int | None]()
+        found = dict[tuple[str, int], tuple[int, int] | None]()
         for container in containers:
             folder = self.folders.get(container.id)
             for index in container.wanted:

@@ -165,8 +165,8 @@ def limit_support(uuids: Iterable[str], folder: Path) -> LimitSupport:
     return LimitSupport(driver, sets_limits, refusals)
 
 
-def memory_limit(uuid: str, folder: Path) -> int | None:
-    """The most bytes of a card that the processes of a control group may have, None for no limit; ``folder`` is the group's.
+def memory_limit(uuid: str, folder: Path) -> tuple[int, int] | None:
+    """The bytes of a card that a control group is guaranteed, and may have at most; None for no limit. ``folder`` is the group's.
 
     A group without a limit answers NOT_FOUND if the kernel counts, and NOT_SUPPORTED if the driver does. Raises NvmlError.
     """
@@ -181,7 +181,7 @@ def memory_limit(uuid: str, folder: Path) -> int | None:
         if error.code in (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_NOT_SUPPORTED):
             return None
         raise
-    return None if limits.hardLimit == _NOT_KNOWN else int(limits.hardLimit)
+    return None if limits.hardLimit == _NOT_KNOWN else (int(limits.softLimit), int(limits.hardLimit))
 
 
 def shut_down() -> None:

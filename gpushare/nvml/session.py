@@ -244,8 +244,8 @@ class NvmlSession:
         self._check_open()
         return library.limit_support(self._handles, folder)
 
-    def memory_limit(self, uuid: str, folder: Path) -> int | None:
-        """The most bytes of a card that a control group may have, None for no limit. Raises NvmlError."""
+    def memory_limit(self, uuid: str, folder: Path) -> tuple[int, int] | None:
+        """The bytes of a card that a control group is guaranteed, and may have at most; None for no limit. Raises NvmlError."""
         self._check_open()
         return library.memory_limit(uuid, folder)
 

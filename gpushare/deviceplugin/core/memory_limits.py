@@ -211,8 +211,9 @@ def running_containers(pods: Iterable[KeptPod], node: NodeCards, slack: Toleranc
     return found
 
 
-# By id of the container and index of the card, the limit that was read, in bytes; None for no limit. Others are not known.
-Readings = Mapping[tuple[str, int], int | None]
+# By id of the container and index of the card, guarantee and limit as they were read, in bytes; None for no limit. Others are not
+# known.
+Readings = Mapping[tuple[str, int], tuple[int, int] | None]
 
 
 class News(NamedTuple):
@@ -285,11 +286,11 @@ def verify(
 
 
 def _limit(container: RunningContainer, index: int, wanted: int, readings: Readings) -> ContainerLimit:
-    hard = readings.get((container.id, index), -1)
-    if hard is None or hard < 0:
-        return ContainerLimit(container.name, index, NONE if hard is None else UNKNOWN, 0)
-    exact = wanted * MIB
-    state = ENFORCED if hard == exact else LOOSE if hard > exact else TIGHT
+    at = container.id, index
+    if (reading := readings.get(at)) is None:
+        return ContainerLimit(container.name, index, NONE if at in readings else UNKNOWN, 0)
+    (soft, hard), exact = reading, wanted * MIB
+    state = LOOSE if soft or hard > exact else ENFORCED if hard == exact else TIGHT
     return ContainerLimit(container.name, index, state, hard // MIB)
 
 
@@ -320,9 +321,10 @@ def limit_texts(news: News) -> tuple[str, str]:
             f"hook {HOOK}; delete the pod if it should be limited"
         )
     if limit.state == LOOSE:
+        more = f"its limit is {limit.mib} MiB" if limit.mib > news.wanted else "it is guaranteed memory"
         return wire.EVENT_LIMIT_LOOSE, (
-            f"{what} its limit is {limit.mib} MiB: its image or its pod sets {wire.ENV_MEMORY_LIMIT}, or "
-            "its share of another card is larger"
+            f"{what} {more}: its image or its pod sets {wire.ENV_MEMORY_LIMIT} or {wire.ENV_MEMORY_REQUEST}, or its share of "
+            "another card is larger"
         )
     return wire.EVENT_LIMIT_TIGHT, f"{what} its limit is {limit.mib} MiB, so it gets less than it booked"
 

@@ -146,22 +146,25 @@ TWICE = {"ALIYUN_COM_GPU_MEM_IDX": "", "scheduler.framework.gpushare.allocation"
 
 
 @pytest.mark.parametrize(
-    ("hard", "state", "mib"),
+    ("read", "state", "mib", "word"),
     [
-        (4096 * MIB, "enforced", 4096),
-        (4096 * MIB + 1, "loose", 4096),
-        (15000 * MIB, "loose", 15000),
-        (2048 * MIB, "tight", 2048),
-        (0, "tight", 0),
-        (None, "none", 0),
-        (-1, "unknown", 0),
+        ([(0, 4096 * MIB)], "enforced", 4096, ""),
+        ([(0, 4096 * MIB + 1)], "loose", 4096, ""),
+        ([(0, 15000 * MIB)], "loose", 15000, "its limit is 15000 MiB"),
+        ([(1, 4096 * MIB)], "loose", 4096, "guaranteed"),
+        ([(0, 2048 * MIB)], "tight", 2048, "2048 MiB"),
+        ([(0, 0)], "tight", 0, ""),
+        ([None], "none", 0, "does not limit"),
+        ([], "unknown", 0, ""),
     ],
 )
-def test_a_limit_is_judged_by_what_the_driver_answers(hard: int | None, state: str, mib: int) -> None:
+def test_a_limit_is_judged_by_what_the_driver_answers(
+    read: list[tuple[int, int] | None], state: str, mib: int, word: str
+) -> None:
     """A lack of a limit is believed after ten seconds; a wrong limit immediately, as the hook sets it before the start."""
     one = pod("u", runs("main", "b"))
     containers = running_containers([one], node(15360), Tolerance())
-    readings = {} if hard == -1 else {("b", 0): hard}
+    readings = {("b", 0): read[0]} if read else {}
     first = verify(LimitLook(), {"u": None}, containers, readings, 5.0)
     later = verify(first, {"u": None}, containers, readings, 15.0)
 
@@ -175,15 +178,16 @@ def test_a_limit_is_judged_by_what_the_driver_answers(hard: int | None, state: s
     assert told == ([limit] if state in ("none", "loose", "tight") else [])
     if told:
         event, text = limit_texts((*first.news, *later.news)[0])
-        assert (event, "4096 MiB of card 0" in text) == (
-            {"none": "GPUShareNotLimited", "loose": "GPUShareLimitLoose", "tight": "GPUShareLimitTight"}[state], True,
-        )  # fmt: skip
+        assert ("4096 MiB of card 0" in text, word in text) == (True, True)
+        assert (
+            event == {"none": "GPUShareNotLimited", "loose": "GPUShareLimitLoose", "tight": "GPUShareLimitTight"}[state]
+        )
 
 
 def test_a_change_is_reported_once_through_restarts() -> None:
     """A plugin that starts reads its last look from the pod; a container that starts again keeps its state until it is judged."""
     one = pod("u", runs("main", "b"), runs("side", "d"), annotations=TWICE)
-    cards, seen = node(15360, 15360), {("b", 0): 3072 * MIB, ("b", 1): 3072 * MIB, ("d", 1): None}
+    cards, seen = node(15360, 15360), {("b", 0): (0, 3072 * MIB), ("b", 1): (0, 3072 * MIB), ("d", 1): None}
     look = verify(LimitLook(), {"u": None}, running_containers([one], cards, Tolerance()), seen, 0.0)
     assert [news.limit for news in look.news] == [ContainerLimit("main", 1, "loose", 3072)]
     look = verify(look, {"u": None}, running_containers([one], cards, Tolerance()), seen, 60.0)
@@ -197,7 +201,7 @@ def test_a_change_is_reported_once_through_restarts() -> None:
     assert (fresh.limits, fresh.news, sum(fresh.counts.values())) == (look.limits, (), 0)
     # The pod was put on another card before it started.
     moved = running_containers([pod("u", runs("main", "b"))], cards, Tolerance())
-    found = verify(fresh, {"u": text}, moved, {("b", 0): 4096 * MIB}, 1.0).limits["u"]
+    found = verify(fresh, {"u": text}, moved, {("b", 0): (0, 4096 * MIB)}, 1.0).limits["u"]
     assert set(found) == {ContainerLimit("main", 0, "enforced", 4096), ContainerLimit("side", 1, "none", 0)}
     assert verify(fresh, {}, [], {}, 2.0).limits == {}
 
