@@ -30,7 +30,7 @@ PLUGIN: Final = frozenset({
     "d22-hand-bound-passed-over", "d27-minor-number-to-runtime",
     "original-ids", "original-options",
     "limit-alone", "limit-in-bytes", "limit-kept-over-restart", "limit-none-as-enforced", "limit-of-parent-verified",
-    "limit-of-the-pod", "limit-plural-names", "limit-unchecked", "limit-unclamped",
+    "limit-of-the-pod", "limit-plural-names", "limit-unchecked", "limit-unclamped", "limit-unread",
     "another-card-named", "first-group-alone", "forgets-at-restart", "ids-new-at-each-start", "never-assigned",
     "old-socket-kept", "over-commits", "preferred-ignores-must", "registers-before-serving",
 })  # fmt: skip
