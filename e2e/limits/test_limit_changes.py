@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -11,20 +13,25 @@ import pytest
 
 from clusters.api.resources import PODS
 from clusters.api.waiting import eventually
+from clusters.images.behaviour import probe_container
 from clusters.provider import DEVICE_PLUGIN
 from e2e import spec
 from e2e.builders import gpu_pod
-from e2e.limits.conftest import DEVICE, FULL, NEW, OLD, PLAIN, LimitedCluster, Situation, on
+from e2e.limits.conftest import DEVICE, FULL, NEW, OLD, PLAIN, SET, LimitedCluster, Situation, by, on
 
 _LATER: Final = "620"
-_ENDS: Final = gpu_pod("p", 3, plays={"EXITS_AFTER": 20})
+# A pod with a real process.
+_PROBE: Final = by(
+    "p", 3, **probe_container("c0", "python:3", "look", "--seconds", "600", limits={spec.RESOURCE_MEMORY: 3})
+)
 SITUATIONS: Final[Mapping[str, Situation]] = {
     "restarts": Situation(PLAIN),
     "reload": Situation(PLAIN),
-    "again": Situation((_ENDS,)),
+    "again": Situation((_PROBE,)),
     "lost": Situation(PLAIN, options=DEVICE, facts={"is_exact": True}, needs="limit-device"),
     "upgrade": Situation(PLAIN, driver=OLD, facts={"reason": "DriverTooOld"}),
-    "downgrade": Situation((_ENDS,), driver=_LATER),
+    "downgrade": Situation((_PROBE,), driver=_LATER),
+    "refused": Situation(PLAIN, commands=(("fail", SET, "--with", "NOT_SUPPORTED"),)),
     "required": Situation(PLAIN, options={"memory-limit": "require"}, needs="cards-annotation"),
     "greedy": Situation(
         (gpu_pod("greedy", 2, plays={"HOLDS_MIB": 2049}), gpu_pod("modest", 2, plays={"HOLDS_MIB": 2048}))
@@ -35,6 +42,19 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
 async def are_right(limited: LimitedCluster, name: str, **facts: Any) -> None:
     """Wait until nothing is wrong with the limits of the node."""
     await eventually(lambda: limited.wrong(name, **facts), lambda found: not found, f"the limits of {name} are right")
+
+
+async def end(limited: LimitedCluster, name: str) -> None:
+    """The process of the node's pod ends; its container starts again."""
+    (pod,) = await limited.running(name, "p")
+    at = pod["status"]["containerStatuses"][0]["containerID"].rpartition("://")[2]
+    files = limited.observer.cluster.kubelet_folder(name) / "proc"
+
+    async def pids() -> list[int]:
+        return [int(file.parent.name) for file in files.glob("*/cgroup") if at in file.read_text()]
+
+    (pid,) = await eventually(pids, bool, f"the container of {name} has a process")
+    os.kill(pid, signal.SIGKILL)
 
 
 async def change_driver(limited: LimitedCluster, name: str, driver: str) -> None:
@@ -101,20 +121,15 @@ async def _devices(folder: Path) -> set[str]:
     return {str(device["name"]) for file in files for device in file["devices"]}
 
 
-@pytest.mark.thorough("a container runs for 20 s")
 @pytest.mark.promise("LIM-003", "LIM-004")
 @pytest.mark.parametrize("name", ["again"])
 async def test_each_life_of_a_container_is_verified(limited: LimitedCluster, name: str) -> None:
     """A container that was limited, and starts again without a limit, is reported."""
-    (pod,) = await limited.running(name, "p")
-    assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+    await limited.running(name, "p")
     await are_right(limited, name)
-    await limited.observer.cluster.fake_nvml(name, "fail", "nvmlDeviceSetMemoryLimits_v1", "--with", "SUCCESS")
+    await limited.observer.cluster.fake_nvml(name, "fail", SET, "--with", "SUCCESS")
+    await end(limited, name)
 
-    def is_again(now: Any) -> bool:
-        return bool(now["status"]["containerStatuses"][0]["restartCount"])
-
-    await eventually(lambda: limited.observer.pod(f"p.{name}"), is_again, "the container started again")
     await are_right(limited, name, set={("p", "c0"): None})
 
 
@@ -130,18 +145,18 @@ async def test_a_newer_driver_limits_the_pods_that_come(limited: LimitedCluster,
     await are_right(limited, name, reason="", set={("p", "c0"): None, ("q", "c0"): None})
 
 
-@pytest.mark.thorough("a container runs for 20 s, and starts again after pauses")
 @pytest.mark.promise("LIM-002", "LIM-004")
-@pytest.mark.parametrize("name", ["downgrade"])
-async def test_an_older_driver_is_noticed(limited: LimitedCluster, name: str) -> None:
-    """After a downgrade a container of before starts no more, which an event of its pod reports; new pods run without limits."""
-    await limited.running(name, "p")
-    await are_right(limited, name)
-    await change_driver(limited, name, OLD)
+@pytest.mark.parametrize(("name", "reason"), [("downgrade", "DriverTooOld"), ("refused", "HookFails")])
+async def test_a_hook_that_fails_is_noticed(limited: LimitedCluster, name: str, reason: str) -> None:
+    """A container does not start (if the driver is older than its limit, or refuses it), and new pods run without limits."""
+    if reason == "DriverTooOld":
+        await are_right(limited, name)
+        await change_driver(limited, name, OLD)
+        await end(limited, name)
     assert "apply-cuda-memory-limits" in await limited.observer.event_text(f"p.{name}", spec.EVENT_LIMIT_FAILS)
     await limited.run(name, gpu_pod("r", 5))
 
-    await are_right(limited, name, reason="DriverTooOld")
+    await are_right(limited, name, reason=reason)
 
 
 @pytest.mark.thorough("two drivers are replaced")
