@@ -54,18 +54,6 @@ class HookError(CannotStartError):
         super().__init__(_FAILED.format(code, f"level=error msg={_quoted(text)}" if code == 1 else text))
 
 
-def first_values(
-    order: str, image: Mapping[str, str], plugins: Mapping[str, str], environment: Mapping[str, str]
-) -> dict[str, str]:
-    """The hook's two variables as it finds them first; ``environment`` are the plugins' and the author's, which win.
-
-    containerd lists the image's, the plugins' and the author's, and keeps all; CRI-O has one entry, of the last that sets it.
-    """
-    rows = (environment, image) if order == "cri-o" else (image, plugins, environment)
-    known = {name: next((row[name] for row in rows if name in row), None) for name in (_REQUEST, _LIMIT)}
-    return {name: value for name, value in known.items() if value is not None}
-
-
 def amounts_of(variables: Mapping[str, str]) -> tuple[int, int]:
     """Soft and hard limit in bytes, of one variable or both. Raises HookError."""
     given = {name: _mib(name, text) for name, text in variables.items()}
@@ -144,8 +132,13 @@ class MemoryLimits:
     def variables(
         self, image: Mapping[str, str], plugins: Mapping[str, str], environment: Mapping[str, str]
     ) -> dict[str, str]:
-        """The hook's variables, as ``first_values`` finds them with this node's runtime."""
-        return first_values(self._spec.order, image, plugins, environment)
+        """The hook's two variables as it finds them first; ``environment`` are the plugins' and the author's, which win.
+
+        containerd lists the image's, the plugins' and the author's, and keeps all; CRI-O has one entry, of the last that sets it.
+        """
+        rows = (environment, image) if self._spec.order == "cri-o" else (image, plugins, environment)
+        known = {name: next((row[name] for row in rows if name in row), None) for name in (_REQUEST, _LIMIT)}
+        return {name: value for name, value in known.items() if value is not None}
 
     def note(self, uid: str, container: str, folder: Path, visible: str | None, *, is_other: bool) -> None:
         """Pass on which limits a container has, if this node has the hook."""

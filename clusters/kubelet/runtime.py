@@ -319,10 +319,8 @@ class Runtime:
         run.at_end(lambda: self._limits.end(folder))
         image = run.behaviour.environment
         variables = self._limits.variables(image, requests.variables, environment)
-        asked, visible = (
-            self._limits.variables({}, requests.variables, {}),
-            visible_devices({**image, **environment}, requests),
-        )
+        asked = self._limits.variables({}, requests.variables, {})
+        visible = visible_devices({**image, **environment}, requests)
         try:
             await self._limits.apply(folder, variables, visible)
             await self._limits.apply_devices(folder, requests.other_devices)
