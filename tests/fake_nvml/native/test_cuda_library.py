@@ -94,6 +94,40 @@ def test_the_variables_decide_which_cards_are_shown(
     assert (code, uuids) == (0 if shown else 100, digits(cards, *shown))
 
 
+def test_an_allocation_stays_within_the_limit_of_its_cgroup(tmp_path: Path, built: Path) -> None:
+    """The context counts, as do the cgroup's other processes; managed memory does not, though the card has it."""
+    container, box = tmp_path / "container", tmp_path / "box.yaml"
+    container.mkdir()
+    box.write_text('driver: "615"\ncards: [{model: t4, count: 2}]\ncontext_mib: 518')
+    code = """
+import subprocess
+def memory():
+    call("cuMemGetInfo_v2", byref(left := c_size_t()), byref(total := c_size_t()))
+    return left.value >> 20, total.value >> 20
+def shown():
+    page = subprocess.check_output([sys.executable, "-m", "fake_nvml.main", "show", "-o", "json"])
+    return json.loads(page)["memory_limits"][0]["used_bytes"] >> 20, json.loads(page)["cards"][0]["memory"]["used_mib"]
+made = context()
+seen = [memory(), take(400)[0], take(7)[0], memory()]
+seen += [call("cuMemAllocManaged", byref(managed := c_uint64()), c_size_t(300 << 20), 1), memory(), shown()]
+seen += [call("cuMemFree_v2", managed), shown(), call("cuCtxDestroy_v2", made), shown()]
+show(seen)
+"""
+    variables = {"LD_LIBRARY_PATH": str(built / "615"), "FAKENVML_CGROUP": str(container)}
+    with State.create(tmp_path / "state", Box.load(str(box), seed="node")) as cards:
+        uuid = cards.cards()[0].uuid
+        cards.set_limit(uuid, container, 0, 2**30)
+        cards.add_process(uuid, 99, 100, "another", cgroup=container)
+        cards.add_process(uuid, 98, 200, "a stranger")
+        seen = answer({**variables, "FAKENVML_STATE": str(cards.path)}, code)
+        cards.set_limit(uuid, container, 0, 600 * 2**20)
+        refused = 'call("cuInit", 0); show(call("cuCtxCreate_v2", byref(c_void_p()), 0, 0))'
+        assert answer({**variables, "FAKENVML_STATE": str(cards.path)}, refused) == 2
+
+    assert seen[:4] == [[406, 1024], 0, 2, [6, 1024]]
+    assert seen[4:] == [0, [6, 1024], [1018, 1518], 0, [1018, 1218], 0, [100, 300]]
+
+
 def test_calls_that_make_no_sense_are_refused_under_sanitizers(cards: State) -> None:
     """Each function takes null pointers before cuInit, after it and with a context, and the sanitizers find no fault."""
     names = [
