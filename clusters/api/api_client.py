@@ -291,6 +291,21 @@ def selectors(field_selector: str | None, label_selector: str | None) -> dict[st
     return {name: text for name, text in given.items() if text}
 
 
+def uid_of(item: Object) -> str:
+    """An object's identity: one that is created again under the same name is another one."""
+    return str(item["metadata"]["uid"])
+
+
+def is_being_deleted(item: Object) -> bool:
+    """Has a client asked to delete it?"""
+    return bool(item["metadata"].get("deletionTimestamp"))
+
+
+def is_terminal(pod: Object) -> bool:
+    """Does the pod's status show that it has ended for good?"""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
 def key_of(item: Object) -> str:
     """An object's identity within its kind: a re-created object of the same name is another one."""
     metadata = item["metadata"]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from datetime import datetime
 from typing import Any
 
-from clusters.api.api_client import ApiClient, ApiError, Object, key_of
+from clusters.api.api_client import ApiClient, ApiError, Object, is_being_deleted, is_terminal, key_of, uid_of
 from clusters.api.connection import TransportError
 from clusters.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
 from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
@@ -26,14 +26,11 @@ from clusters.embedded.scheduling.fit import FitError, SchedulingError
 from clusters.embedded.scheduling.informer import Informer
 from clusters.embedded.scheduling.pod_fields import (
     full_name,
-    is_being_deleted,
-    is_terminal,
     node_of,
     nominated_node_of,
     not_imitated,
     priority_of,
     scheduler_of,
-    uid_of,
 )
 from clusters.embedded.scheduling.preemptor import Preemptor
 from clusters.embedded.scheduling.queue import Change, QueuedPod, SchedulingQueue, node_changes

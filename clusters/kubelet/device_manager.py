@@ -13,11 +13,12 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from clusters.amounts import amount_of
+from clusters.api.api_client import uid_of
 from clusters.kubelet import kubelet_devices
 from clusters.kubelet.kubelet_devices import Allocation, AllocationError, AllocationKey, Choice, DeviceBook, complete
 from clusters.kubelet.machine import Timings
 from clusters.kubelet.plugin_client import PluginClient, PluginError
-from clusters.kubelet.pods import Container, DeviceRequests, Kind, Object, containers_of, device_requests_of, uid_of
+from clusters.kubelet.pods import Container, DeviceRequests, Kind, Object, containers_of, device_requests_of
 from clusters.kubelet.proto import deviceplugin_pb2 as pb
 
 _LOG = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from clusters.api.api_client import ApiClient
+from clusters.api.api_client import ApiClient, uid_of
 from clusters.api.waiting import meanwhile
 from clusters.images.behaviour import Behaviours
 from clusters.kubelet import kubelet_devices
@@ -27,7 +27,7 @@ from clusters.kubelet.log_endpoint import LogEndpoint
 from clusters.kubelet.machine import Machine, Timings
 from clusters.kubelet.memory_limits import CDI_FOLDER_NAME, GROUP_FOLDER_NAME, MemoryLimits
 from clusters.kubelet.plugin_client import HINT_NAME, SOCKET_NAME, PluginCall, Registration, note, serving
-from clusters.kubelet.pods import Kind, Object, containers_of, uid_of
+from clusters.kubelet.pods import Kind, Object, containers_of
 from clusters.kubelet.proto import podresources_pb2 as pb
 from clusters.kubelet.proto.grpc_services import POD_RESOURCES, serve
 from clusters.kubelet.runtime import PROCESS_FOLDER_NAME, Probes, Runtime

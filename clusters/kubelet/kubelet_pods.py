@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from clusters.api.api_client import ApiClient, ApiError
+from clusters.api.api_client import ApiClient, ApiError, is_being_deleted, is_terminal, uid_of
 from clusters.api.connection import TransportError
 from clusters.api.resources import CONFIG_MAPS, PODS, SECRETS
 from clusters.api.waiting import side_by_side
@@ -42,12 +42,9 @@ from clusters.kubelet.pods import (
     device_rejection,
     environment_of,
     grace_seconds,
-    is_being_deleted,
     is_restarted,
-    is_terminal,
     resource_rejection,
     restart_policy,
-    uid_of,
 )
 from clusters.kubelet.runtime import Run, Runtime
 

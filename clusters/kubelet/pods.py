@@ -36,11 +36,6 @@ class Container:
     env_from: tuple[Object, ...] = ()
 
 
-def uid_of(pod: Object) -> str:
-    """A pod's identity: a pod created again under the same name is another one."""
-    return str(pod["metadata"]["uid"])
-
-
 def containers_of(pod: Object) -> tuple[Container, ...]:
     """All containers in the order in which a kubelet allocates for them and starts them."""
     return tuple(_containers(pod["spec"]))
@@ -65,16 +60,6 @@ def _container(item: Object, kind: Kind) -> Container:
         command=(*(item.get("command") or ()), *(item.get("args") or ())),
         env_from=tuple(item.get("envFrom") or ()),
     )
-
-
-def is_terminal(pod: Object) -> bool:
-    """Does the pod's status show that it has ended for good?"""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def is_being_deleted(pod: Object) -> bool:
-    """Has a client asked for the pod's end?"""
-    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def grace_seconds(pod: Object) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from clusters.api.api_client import is_terminal
 from clusters.api.resources import DAEMON_SETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from clusters.embedded.apiserver.api_admission import LETTERS
 from clusters.embedded.scheduling.fit import accepts_node, untolerated_taint
@@ -55,14 +56,9 @@ class Empty:
 Action = Create | Delete | Patch | Empty
 
 
-def is_ended(pod: Object) -> bool:
-    """Is it over with the pod?"""
-    return pod["status"].get("phase") in ("Succeeded", "Failed")
-
-
 def is_active(pod: Object) -> bool:
     """Does the pod count: not ended, not leaving?"""
-    return not is_ended(pod) and not pod["metadata"].get("deletionTimestamp")
+    return not is_terminal(pod) and not pod["metadata"].get("deletionTimestamp")
 
 
 def is_ready(pod: Object) -> bool:
@@ -133,7 +129,9 @@ def replica_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
         owner,
         replicas=len(active),
         fullyLabeledReplicas=len(active),
-        terminatingReplicas=sum(bool(pod["metadata"].get("deletionTimestamp")) and not is_ended(pod) for pod in pods),
+        terminatingReplicas=sum(
+            bool(pod["metadata"].get("deletionTimestamp")) and not is_terminal(pod) for pod in pods
+        ),
         readyReplicas=ready,
         availableReplicas=ready,
         observedGeneration=owner["metadata"].get("generation", 1),
@@ -221,7 +219,7 @@ def stateful_set(owner: Object, pods: Sequence[Object]) -> list[Action]:
         pod = mine.get(f"{name}-{number}")
         if pod is None:
             actions.append(Create(_stateful_pod(owner, number)))
-        elif is_ended(pod) and not pod["metadata"].get("deletionTimestamp"):
+        elif is_terminal(pod) and not pod["metadata"].get("deletionTimestamp"):
             actions.append(Delete(PODS, pod))
         if not parallel and (pod is None or not is_active(pod) or not is_ready(pod)):
             break
@@ -290,10 +288,10 @@ def daemon_set(owner: Object, pods: Sequence[Object], nodes: Sequence[Object]) -
     by_node: dict[str, list[Object]] = {}
     for pod in pods:
         by_node.setdefault(_target(pod), []).append(pod)
-    served = {node for node, found in by_node.items() if not all(is_ended(pod) for pod in found)}
+    served = {node for node, found in by_node.items() if not all(is_terminal(pod) for pod in found)}
     actions: list[Action] = [Create(_daemon_pod(owner, node)) for node in sorted(wanted - served)]
     for node, found in by_node.items():
-        ended = [pod for pod in found if is_ended(pod) or node not in wanted]
+        ended = [pod for pod in found if is_terminal(pod) or node not in wanted]
         actions += leaving(ended)
     actions += [] if actions else _replaced(owner, pods, pods)
     active = [pod for found in by_node.values() for pod in found if is_active(pod)]

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from clusters.amounts import Amounts, amounts_of, requests_of
-from clusters.api.api_client import Object
-from clusters.embedded.scheduling.pod_fields import node_of, nominated_node_of, uid_of
+from clusters.api.api_client import Object, uid_of
+from clusters.embedded.scheduling.pod_fields import node_of, nominated_node_of
 
 # The resources that scores look at, and the requests of a container that has none there, so that such pods spread.
 COUNTED = {"cpu": "100m", "memory": str(200 * 1024 * 1024)}

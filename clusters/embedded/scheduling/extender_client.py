@@ -17,12 +17,11 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from clusters.api.api_client import Object
+from clusters.api.api_client import Object, uid_of
 from clusters.api.connection import pem, trusting
 from clusters.api.exchanges import note
 from clusters.embedded.scheduling.cluster_view import NodeInfo, node_info
 from clusters.embedded.scheduling.configuration import ConfigurationError, ExtenderConfiguration, TLSConfiguration
-from clusters.embedded.scheduling.pod_fields import uid_of
 from clusters.embedded.scheduling.preemption import Victims
 
 # Go's encoder makes its output safe inside HTML and JavaScript.

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from clusters.amounts import Amounts, requests_of
-from clusters.api.api_client import Object
+from clusters.api.api_client import Object, uid_of
 from clusters.embedded.scheduling.cluster_view import NodeInfo, PodOnNode
-from clusters.embedded.scheduling.pod_fields import priority_of, uid_of
+from clusters.embedded.scheduling.pod_fields import priority_of
 
 NODE_UNSCHEDULABLE = "NodeUnschedulable"
 TAINT_TOLERATION = "TaintToleration"

@@ -5,11 +5,6 @@ from __future__ import annotations
 from clusters.api.api_client import Object
 
 
-def uid_of(pod: Object) -> str:
-    """The identity of a pod: a re-created pod of the same name is another one."""
-    return str(pod["metadata"]["uid"])
-
-
 def full_name(pod: Object) -> str:
     """``namespace/name``."""
     return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
@@ -33,16 +28,6 @@ def priority_of(pod: Object) -> int:
 def nominated_node_of(pod: Object) -> str:
     """The node that preemption has chosen for the pod, or the empty string."""
     return (pod.get("status") or {}).get("nominatedNodeName") or ""
-
-
-def is_terminal(pod: Object) -> bool:
-    """Whether the pod has ended for good and needs nothing any more."""
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def is_being_deleted(pod: Object) -> bool:
-    """Has a client asked to delete the pod?"""
-    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def is_gated(pod: Object) -> bool:

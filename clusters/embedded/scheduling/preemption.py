@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from clusters.api.api_client import Object
+from clusters.api.api_client import Object, is_being_deleted
 from clusters.embedded.apiserver.api_selectors import matches_selector
 from clusters.embedded.scheduling.cluster_view import NodeInfo, PodOnNode
 from clusters.embedded.scheduling.fit import Demand, Diagnosis, Rejection, reject_with_nominated
-from clusters.embedded.scheduling.pod_fields import is_being_deleted, nominated_node_of, priority_of
+from clusters.embedded.scheduling.pod_fields import nominated_node_of, priority_of
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"

@@ -11,20 +11,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from clusters.api.api_client import ApiClient, ApiError, Object
+from clusters.api.api_client import ApiClient, ApiError, Object, is_being_deleted, uid_of
 from clusters.api.connection import TransportError
 from clusters.api.resources import PODS
 from clusters.embedded.scheduling.cluster_view import ClusterView, Nominations
 from clusters.embedded.scheduling.extender_client import ExtenderClient, ExtenderError
 from clusters.embedded.scheduling.fit import Demand, Diagnosis
-from clusters.embedded.scheduling.pod_fields import (
-    full_name,
-    is_being_deleted,
-    nominated_node_of,
-    priority_of,
-    scheduler_of,
-    uid_of,
-)
+from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of, priority_of, scheduler_of
 from clusters.embedded.scheduling.preemption import BY_SCHEDULER, Victims, best_of, dry_run, why_not_eligible
 from clusters.embedded.scheduling.reports import Reporter, changed_condition
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from clusters.api.api_client import Object
+from clusters.api.api_client import Object, uid_of
 from clusters.embedded.scheduling.fit import (
     EXTENDER,
     NODE_AFFINITY,
@@ -29,7 +29,7 @@ from clusters.embedded.scheduling.fit import (
     NODE_UNSCHEDULABLE,
     TAINT_TOLERATION,
 )
-from clusters.embedded.scheduling.pod_fields import is_gated, priority_of, uid_of
+from clusters.embedded.scheduling.pod_fields import is_gated, priority_of
 
 
 class Change(Enum):

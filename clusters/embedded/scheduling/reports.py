@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from clusters.api.api_client import ApiClient, Object
+from clusters.api.api_client import ApiClient, Object, uid_of
 from clusters.api.resources import PODS
 from clusters.embedded.apiserver.update_rules import rfc3339
-from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of, scheduler_of, uid_of
+from clusters.embedded.scheduling.pod_fields import full_name, nominated_node_of, scheduler_of
 
 logger = logging.getLogger(__name__)
 
