@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from gpushare.extender.core.audit_round import DRIFT_KINDS, Difference, Round, Suspect
 from gpushare.extender.core.book import Book
@@ -32,13 +32,6 @@ _PAGE: Final = 100
 _SLICE_SECONDS: Final = 0.001
 # Drift that is logged one by one in one audit; the rest is counted.
 _MOST_LINES: Final = 50
-
-
-class Drift(NamedTuple):
-    """How many units of card memory are booked wrongly, over how many pods (or nodes), for one kind."""
-
-    units: int = 0
-    objects: int = 0
 
 
 @dataclass(eq=False)
@@ -73,7 +66,7 @@ class Audit:
             if self.is_ready():
                 await self.turn()
 
-    async def turn(self) -> Mapping[str, Drift] | None:
+    async def turn(self) -> Mapping[str, tuple[int, int]] | None:
         """The drift that one audit has corrected; None if the API server refused it or did not answer."""
         try:
             self.metrics.drift = drift = await self._turn()
@@ -86,7 +79,7 @@ class Audit:
         self.metrics.audits[DONE] += 1
         return drift
 
-    async def _turn(self) -> Mapping[str, Drift]:
+    async def _turn(self) -> Mapping[str, tuple[int, int]]:
         started = self.monotonic()
         audit = Round(self.book, self.is_under_way)
         nodes = await self._walk("/api/v1/nodes", ReportedNode, audit.see_node)
@@ -159,11 +152,12 @@ class Audit:
         )  # fmt: skip
 
 
-def tally(found: Iterable[Difference]) -> dict[str, Drift]:
-    """By kind; each kind of drift is there."""
-    sums = dict.fromkeys(DRIFT_KINDS, Drift())
+def tally(found: Iterable[Difference]) -> dict[str, tuple[int, int]]:
+    """By kind, how many units are booked wrongly, and over how many pods or nodes; each kind of drift is there."""
+    sums = dict.fromkeys(DRIFT_KINDS, (0, 0))
     for one in found:
-        sums[one.kind] = Drift(sums[one.kind].units + one.units, sums[one.kind].objects + 1)
+        units, objects = sums[one.kind]
+        sums[one.kind] = units + one.units, objects + 1
     return sums
 
 

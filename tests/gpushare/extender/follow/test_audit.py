@@ -41,7 +41,7 @@ async def drift_of(on: Extender) -> dict[str, tuple[int, int]]:
     assert drift is not None
     assert on.metrics.drift is drift
     assert tuple(drift) == DRIFT_KINDS
-    return {kind: (found.units, found.objects) for kind, found in drift.items() if found.objects}
+    return {kind: (units, objects) for kind, (units, objects) in drift.items() if objects}
 
 
 async def test_a_lost_delete_is_found_counted_logged_and_repaired(caplog: pytest.LogCaptureFixture) -> None:
