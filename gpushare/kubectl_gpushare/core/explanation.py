@@ -127,7 +127,7 @@ def explain_owner(
 
 def event_list(events: Iterable[Event], hidden: Sequence[str]) -> dict[str, Any]:
     """The answer of ``events``: those with a reason of ours, the last one last."""
-    ours = sorted((one for one in events if _is_ours(one)), key=lambda one: one.when)
+    ours = sorted((one for one in events if _is_ours(one)), key=lambda one: one.at)
     return {
         "apiVersion": API_VERSION,
         "kind": "EventList",
@@ -138,7 +138,7 @@ def event_list(events: Iterable[Event], hidden: Sequence[str]) -> dict[str, Any]
                 "reason": one.reason,
                 "object": f"{one.involved_object.kind.lower()}/{one.involved_object.name}",
                 "namespace": one.involved_object.namespace or "",
-                "count": one.count or 1,
+                "count": one.times,
                 "message": one.message or "",
             }
             for one in ours

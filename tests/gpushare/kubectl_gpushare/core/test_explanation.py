@@ -11,7 +11,7 @@ import pytest
 from gpushare.extender.core.explain import MOST_NODES
 from gpushare.kubectl_gpushare.core.answer_text import events_names, events_text, with_ages
 from gpushare.kubectl_gpushare.core.explanation import binder_of, event_list, explain_pod
-from gpushare.kubectl_gpushare.core.scheduler_objects import Event
+from gpushare.kubectl_gpushare.core.scheduler_objects import Event, Series
 from gpushare.model.allocation import read_allocation
 from tests.gpushare.kubectl_gpushare.small_cluster import Object, cluster, event, node, pod, subject
 
@@ -128,6 +128,15 @@ def test_our_events_come_in_their_order() -> None:
     assert [line.split()[0] for line in aged] == ["<unknown>", "24h", "5m12s"]
     assert with_ages({"events": []}, 0.0) == {"events": []}
     assert answer["hidden"] == ["x"]
+
+
+def test_a_series_of_events_has_its_own_count_and_time() -> None:
+    """So the API group events.k8s.io writes an event that happens again; its times have fractions of a second."""
+    again = event("GPUShareHeld", "later")
+    again.series = Series(3, "2026-01-01T00:00:00.5Z")
+    answer = event_list([again, event("GPUShareHeld", "earlier", when="2026-01-01T00:00:00Z")], ())
+
+    assert [(one["message"], one["count"]) for one in answer["events"]] == [("earlier", 1), ("later", 3)]
 
 
 def test_what_an_event_lacks_is_a_dash() -> None:
