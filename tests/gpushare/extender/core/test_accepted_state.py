@@ -139,12 +139,6 @@ def test_one_card_has_what_the_pod_asks_for() -> None:
     assert several.booked == MANY.shares
 
 
-def test_the_first_valid_allocation_counts() -> None:
-    """A pod without one has no card."""
-    assert accept(None, None, is_started=True, has_gap=True) is None
-    assert cards(accept(None, on(1, 2), is_started=False, has_gap=True)) == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("states", "started", "gap", "booked", "settled"),
     [

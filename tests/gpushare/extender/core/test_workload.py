@@ -28,15 +28,6 @@ def expected(workload: Workload) -> dict[PodClass, float]:
     return dict(forecast.counts)
 
 
-def test_nothing_is_expected_before_anything_came() -> None:
-    """No pod is expected before the first one came, and that one is expected immediately."""
-    workload = Workload()
-    assert workload.forecast() is None
-    come(workload, 4, 1)
-
-    assert expected(workload) == {PodClass(4, cpu_milli=1000): 1}
-
-
 @pytest.mark.parametrize(("known", "enough"), [(80, 27), (10, 10)])
 def test_what_is_expected_stays_until_enough_is_new(known: int, enough: int) -> None:
     """More than a quarter of all is enough, and no fewer than ten pods."""

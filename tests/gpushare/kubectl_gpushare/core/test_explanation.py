@@ -43,14 +43,6 @@ def test_times_are_those_of_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
         time.tzset()
 
 
-def test_a_pod_without_card_memory_has_rules_alone() -> None:
-    """No card is shown for it."""
-    answer = explained(pod(units=0, nodeSelector={"a": "b"}), node())
-
-    assert (answer["nodes"], answer["nodesLeftOut"]) == ([], 0)
-    assert [cause["kind"] for cause in answer["causes"]] == ["node-selector"]
-
-
 def test_a_pod_of_another_extender() -> None:
     """An annotation that names no binder is another's; a time that is none is left out."""
     one = pod("p", 4, "a", 0)

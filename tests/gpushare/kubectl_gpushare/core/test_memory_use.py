@@ -28,11 +28,6 @@ def answer(*objects: Object, uses: dict[str, Any] | None = None, **conditions: s
     return top(build(nodes, pods)[0], uses or {}, conditions, ["x"])
 
 
-def test_the_use_that_a_plugin_publishes() -> None:
-    """By pod and card."""
-    assert use_in(METRICS) == {("uid-f", 0): 1253 * 1024**2}
-
-
 @pytest.mark.parametrize(
     "text",
     [
