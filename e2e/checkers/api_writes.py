@@ -20,7 +20,7 @@ from e2e.checkers.overcommit import holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
 
 # The words that a name of ours has: of an annotation, a resource, a condition.
-_OURS: Final = ("aliyun.com/", "ALIYUN_COM_GPU_MEM", spec.POD_ALLOCATION, spec.NODE_HEALTHY)
+_OURS: Final = ("aliyun.com/", "ALIYUN_COM_GPU_MEM", spec.POD_ALLOCATION, spec.NODE_HEALTHY, spec.NODE_LIMITS)
 # The index and the size of a pod's card, and the units of the pod.
 _BOOKED: Final = (spec.POD_INDEX, spec.POD_DEVICE_UNITS, spec.POD_UNITS, spec.POD_ALLOCATION)
 _RESERVATIONS: Final = "aliyun.com/gpushare-reservations"

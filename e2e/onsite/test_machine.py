@@ -38,6 +38,8 @@ async def test_a_machine_is_judged_on_its_own_libraries(tmp_path: Path) -> None:
     assert verdicts["test_a_program_gets_the_memory_of_its_share"] == "passed"
     assert verdicts["test_use_beyond_the_booking_gets_an_event"] == "passed"
     assert verdicts["test_a_recording_replays_the_machine"] == "passed"
+    (limited,) = table.cases["test_a_program_gets_no_more_than_its_share"].verdicts.values()
+    assert limited.reason == "not possible with driver 535.104: R615 is the first that limits"
     # The machine has one card and no container, so a container that sees its card alone proves nothing.
     assert verdicts["test_a_container_sees_its_card_alone"] == "not applicable"
     assert verdicts["test_nvidia_smi_shows_the_card_alone"] == "not applicable"

@@ -36,6 +36,9 @@ _SHARE_MIB: Final = 2048
 _BOOKED_MIB: Final = 1024
 _ENDED: Final = ("Succeeded", "Failed")
 _LONG: Final = 600
+# The first driver that limits memory, and the reasons of the node's condition if it does.
+_LIMITS_SINCE: Final = 615
+_LIMITING: Final = ("Enforced", "SomeNotLimited", "NotVerified")
 # The reason of a pod for which the kubelet has no devices.
 _NOT_ADMITTED: Final = "UnexpectedAdmissionError"
 # As the dynamic loader words it.
@@ -146,18 +149,10 @@ async def test_use_beyond_the_booking_gets_an_event(site: ForeignCluster, node: 
     """A pod that uses more of its card than it booked gets an event from a device plugin that looks at real use."""
     if not await site.looks_at_usage(node):
         pytest.skip(f"the device plugin of {node} does not look at real use: it has no --usage")
-    room = await site.needs(node, pods=2, mib=_BOOKED_MIB, on_one_card=True)
-    units = room.units_of(_BOOKED_MIB)
-    card, booked = room.card_for(units), units * room.mib_per_unit
-    if not card.uuid:
-        pytest.skip(f"{node} does not publish the UUIDs of its cards, so no card can be wished for")
-    # Books the surplus on the same card and leaves it alone, so that no pod of others misses it.
-    await hold(site, room, "idle", units, seconds=_LONG + site.permissions.seconds, mib=0, card_uuid=card.uuid)
-    index = index_of(await site.runs("idle"))
-    assert index == str(card.index), f"pod idle asked for card {card.index}, and is on card {index}"
+    if not await why_unlimited(site, node):
+        pytest.skip(f"the driver of {node} lets no pod use more than it booked")
     try:
-        # With its CUDA context it uses as much as both have booked, at most.
-        await hold(site, room, "greedy", units, seconds=_LONG, mib=booked + booked // 4, card_uuid=card.uuid)
+        booked = await overbook(site, node, _LONG)
         await holds(site, node, "greedy")
         texts, _ = await site.wait(
             lambda: overuse_and_phase(site, "greedy"),
@@ -170,6 +165,26 @@ async def test_use_beyond_the_booking_gets_an_event(site: ForeignCluster, node: 
         await site.delete("greedy")
 
     assert f"booked {booked} MiB" in texts[0], f"the event does not name the booking of {booked} MiB: {texts[0]}"
+
+
+async def test_a_program_gets_no_more_than_its_share(site: ForeignCluster, node: str) -> None:
+    """The driver refuses a CUDA program more memory than its pod booked, and a pod beside it runs on."""
+    if why := await why_unlimited(site, node):
+        room = await site.needs(node)
+        await look(site, room, "look", 1)
+        driver = str((await part(site, "look", "nvml")).get("driver", "unknown"))
+        is_old = driver.partition(".")[0].isdecimal() and int(driver.partition(".")[0]) < _LIMITS_SINCE
+        pytest.skip(f"not possible with driver {driver}: R{_LIMITS_SINCE} is the first that limits" if is_old else why)
+    booked = await overbook(site, node, 0)
+    await site.ended("greedy")
+    steps = await site.lines("greedy")
+    needs_driver(site, node, *steps)
+
+    errors = [step.get("error") for step in steps if step.get("ok") is False]
+    assert errors == ["CUDA_ERROR_OUT_OF_MEMORY"], (
+        f"a pod that booked {booked} MiB is not refused a quarter more: {failures(steps) or 'it has that memory'}"
+    )
+    assert (await site.pod("idle"))["status"]["phase"] == "Running", await site.story("idle")
 
 
 async def test_the_plugin_restarts_beside_a_running_pod(site: ForeignCluster, node: str) -> None:
@@ -208,6 +223,35 @@ async def test_nvml_keeps_the_promises_of_simulated_cards(request: pytest.Fixtur
 
 
 # Parts of the cases
+
+
+async def why_unlimited(site: ForeignCluster, node: str) -> str:
+    """Why the driver does not limit containers of this node to their share, as far as the node shows; "" if it does."""
+    if not site.hides_cards:
+        return "processes of this machine are in no container that could be limited"
+    conditions = (await site.node(node))["status"].get("conditions") or ()
+    shown = next((one for one in conditions if one["type"] == spec.NODE_LIMITS), None)
+    if shown is None:
+        return f"the device plugin of {node} has no --memory-limit"
+    return "" if shown["reason"] in _LIMITING else f"{node} cannot limit memory: {shown['message']}"
+
+
+async def overbook(site: ForeignCluster, node: str, seconds: float) -> int:
+    """Create pod greedy, which asks for a quarter more of a card than it booked; the MiB of its booking.
+
+    Pod idle books the surplus on the same card and leaves it alone, so that no pod of others misses it.
+    """
+    room = await site.needs(node, pods=2, mib=_BOOKED_MIB, on_one_card=True)
+    units = room.units_of(_BOOKED_MIB)
+    card, booked = room.card_for(units), units * room.mib_per_unit
+    if not card.uuid:
+        pytest.skip(f"{node} does not publish the UUIDs of its cards, so no card can be wished for")
+    await hold(site, room, "idle", units, seconds=_LONG + site.permissions.seconds, mib=0, card_uuid=card.uuid)
+    index = index_of(await site.runs("idle"))
+    assert index == str(card.index), f"pod idle asked for card {card.index}, and is on card {index}"
+    # With its CUDA context it uses as much as both have booked, at most.
+    await hold(site, room, "greedy", units, seconds=seconds, mib=booked + booked // 4, card_uuid=card.uuid)
+    return booked
 
 
 async def check_restart(site: ForeignCluster, node: str, restart: Callable[[str], Awaitable[None]]) -> None:

@@ -17,12 +17,13 @@ import pytest_asyncio
 from clusters.api.api_client import MERGE_PATCH, ApiError, Object
 from clusters.api.resources import EVENTS, LEASES, NODES, PODS, PRIORITY_CLASSES, Resource
 from clusters.api.waiting import eventually
-from clusters.provider import Cluster
+from clusters.provider import Cluster, LimitSpec, NodeSpec
 from clusters.targets import Target
 from e2e.builders import gpu_pod
+from e2e.bursts.world import LIMITED
 from e2e.commands import python
 from e2e.migration.mixed_fleet import original_fleet
-from e2e.observer import Observer
+from e2e.observer import Observer, OwnCluster
 from e2e.onsite.card_room import room_on
 from e2e.onsite.tenancy import NAMESPACE, PRIORITY_CLASS
 from e2e.real_kubelets import STAND_INS
@@ -33,6 +34,7 @@ from e2e.tenant import admitted, applied, remove_namespace
 _RIGHTS: Final = Path(__file__).parent / "validate-rbac.yaml"
 _CUDA: Final = "test_a_program_gets_the_memory_of_its_share"
 _TOGETHER: Final = "test_pods_that_run_together_fit_the_cards"
+_LIMIT: Final = "test_a_program_gets_no_more_than_its_share"
 _SMI: Final = "test_nvidia_smi_shows_the_card_alone"
 _CONTAINERS: Final = "test_containers_of_a_pod_get_their_amounts"
 _INCOMPLETE: Final = 4
@@ -135,7 +137,7 @@ async def test_the_plan_comes_first_and_creates_nothing(cluster: Cluster, valida
     assert code == 0
     assert "at most 4 pods and 3 units of card memory" in output
     assert "PriorityClass gpushare-validation if they are missing" in output
-    assert "one pod uses more of its card than it booked" in output
+    assert "one pod asks for more of its card than it booked" in output
     assert output.rstrip().endswith("nothing was created; to go on, add --yes")
     assert before == {one["metadata"]["uid"] for one in await cluster.api.list(PODS)}
 
@@ -177,6 +179,26 @@ async def test_the_originals_plugin_is_judged_fairly(
     assert (code, [*validation.results("failed")]) == (3, [_CONTAINERS]), output
     assert validation.results("not judged") == {}
     assert validation.results("passed").keys() >= {_TOGETHER, _CUDA}
+
+
+@pytest.mark.needs("memory-limit")
+@pytest.mark.stand_in_only("containers of kind get no driver")
+@pytest.mark.thorough("two nodes of a cluster of their own are validated")
+async def test_a_limit_that_is_not_in_force_is_found(own: OwnCluster, tmp_path: Path) -> None:
+    """A program gets more than its share on a node without the hook, and on no other; nothing else fails there."""
+    options = {**LIMITED, "usage": "", "proc-root": "{proc_root}", "usage-interval": "1s"}
+    nodes = [
+        NodeSpec(name, "t4x1", "615", plugin_options=options, memory_limits=LimitSpec(hook=name == "limits"))
+        for name in ("limits", "does-not")
+    ]
+    async with own(nodes) as cluster:
+        validation = Validation(await applied(cluster, _RIGHTS), tmp_path / "report", "python:3")
+        code, output = await validation.run("--yes")
+    verdicts = validation.table().cases[_LIMIT].verdicts
+
+    assert (code, [*validation.results("failed")]) == (3, [_LIMIT]), output
+    assert verdicts["limits"].outcome == "passed"
+    assert "is not refused a quarter more: it has that memory" in verdicts["does-not"].reason
 
 
 async def test_without_the_priority_class_nothing_starts(cluster: Cluster, validation: Validation) -> None:

@@ -132,8 +132,8 @@ def _plan(
         yield f"- leaves out {name}, which has cards and lacks the label {labels}; to share and validate its cards:"
         yield f"    kubectl label node {name} {labels}"
     yield "- a case that does not fit beside the pods of others is not judged; its pods evict none of them (preemptionPolicy Never)"
-    yield "- if a node's device plugin has --usage, one pod uses more of its card than it booked, on purpose; a second one books"
-    yield "  the surplus on the same card"
+    yield "- if a node's device plugin has --usage or --memory-limit, one pod asks for more of its card than it booked, on purpose;"
+    yield "  a second one books the surplus on the same card"
     yield f"- image of the pods: {arguments.probe_image or 'that of the device plugin on the node'}"
     if arguments.allow_disruption:
         yield "- deletes the device plugin's pod of each node once (--allow-disruption)"
