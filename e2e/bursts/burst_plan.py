@@ -33,7 +33,7 @@ _ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE, _EDITED = 0.12, 0.1, 0.2, 0
 _STRAY: Final = 0.3
 # The chance that a pod of a burst uses more than it booked, and by how many MiB each of its containers does: less than its
 # neighbours leave of theirs.
-_GREEDY, _BEYOND = 0.4, 8
+_GREEDY, _BEYOND = 0.6, 8
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
@@ -237,7 +237,7 @@ def make_burst(
         # On a card that it fills alone it would be out of memory.
         small = [pod for pod in pods if 0 < sum(pod.containers) < sizes[0] and not pod.split]
         if small and scale == 1 and rng.random() < _GREEDY:
-            pods[pods.index(small[0])] = replace(small[0], inits=(), is_greedy=True)
+            pods[pods.index(small[-1])] = replace(small[-1], inits=(), ends="", is_greedy=True)
     steps: list[Step] = []
     there: list[PodPlan] = []
     while pods:

@@ -28,6 +28,7 @@ from e2e.builders import gpu_pod
 from e2e.checkers import published_answers as answers
 from e2e.checkers.published_series import (
     Rest,
+    begun_again,
     fallen,
     of_extender,
     of_plugin,
@@ -68,14 +69,14 @@ class Published:
         # The questions to each node's plugin, "" for the extender, with their outcomes.
         self._asked: Asked = Counter()
         self._stood_still = False
-        # By the program: its port, its samples, and the questions until then.
-        self._before: dict[tuple[str, str], tuple[int, Series, Asked]] = {}
+        # By the program: its port, its samples, and the questions and pods until then.
+        self._before: dict[tuple[str, str], tuple[int, Series, Asked, frozenset[str]]] = {}
 
     async def begin(self) -> None:
         """Read the metrics for the first time."""
         for program in self._programs:
             asked = self._asked.copy()
-            self._before[program] = *(await self._read(*program)), asked
+            self._before[program] = *(await self._read(*program)), asked, frozenset()
 
     def take_event(self, event: Event) -> None:
         """Count a question to the extender."""
@@ -161,13 +162,14 @@ class Published:
 
     async def _wrong_series(self, program: tuple[str, str], rest: Rest) -> list[str]:
         name, node = program
-        asked = self._asked.copy()
+        asked, pods = self._asked.copy(), frozenset(pod["metadata"]["uid"] for pod in rest.pods)
         port, series = await self._read(*program)
         found = list(wrong_series(node or name, series, of_plugin(rest, node) if node else of_extender(rest)))
         found += [] if node else wrong_waits(rest, series)
         before = self._before.get(program)
         if before is not None and before[0] == port:
             found += fallen(node or name, before[1], series)
+            found += begun_again(node or name, before[1], series) if pods <= before[3] else []
             expected = Counter({key: more for key, more in (asked - before[2]).items() if key[0] == node})
             risen = _risen(node, before[1], series)
             # A kubelet that has started again may have left an answer, and so may a caller of a program that stood still.
@@ -175,7 +177,7 @@ class Published:
             if not has_registered and (expected - risen or (risen != expected and not self._stood_still)):
                 found.append(f"{node or name}: counts {dict(risen)} since the last look, should be {dict(expected)}")
         if not found:
-            self._before[program] = port, series, asked
+            self._before[program] = port, series, asked, pods
         return found
 
     async def _read(self, program: str, node: str) -> tuple[int, Series]:

@@ -237,3 +237,10 @@ def fallen(program: str, before: Series, series: Series) -> Iterator[str]:
     for key, value in before.items():
         if key[0].endswith(_COUNTED) and series.get(key, -1) < value:
             yield f"{program}: {key[0]} {dict(sorted(key[1]))} was {value}, and is {series.get(key)}"
+
+
+def begun_again(program: str, before: Series, series: Series) -> Iterator[str]:
+    """Between two looks with the same pods no overuse begins: one that goes on is one episode, also while its card is silent."""
+    key = "gpushare_overuse_episodes_total", frozenset[tuple[str, str]]()
+    if (count := series.get(key)) != (known := before.get(key)):
+        yield f"{program}: {count} episodes of overuse, should be {known} still"
