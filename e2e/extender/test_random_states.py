@@ -431,7 +431,7 @@ def _status(name: str, state: str) -> dict[str, Any]:
     return {"name": name, "image": "i", "imageID": "i", "ready": False, "restartCount": 0, "state": {state: more}}
 
 
-@pytest.mark.promise("EXT-024")
+@pytest.mark.promise("D13", "EXT-024")
 @pytest.mark.parametrize("number", range(_STATES))
 async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number: int) -> None:
     """Odd nodes, pods of any shape and phase, bans, wishes, simultaneous binds: a node passes if a card has room, and only then."""

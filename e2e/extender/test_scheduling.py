@@ -59,7 +59,7 @@ async def test_pod_reaches_the_one_node_that_holds_it(stage: ExtenderUnderTest, 
             await stage.used(last, 0)
 
 
-@pytest.mark.promise("EXT-035")
+@pytest.mark.promise("D13", "EXT-035")
 async def test_a_pod_that_was_refused_comes_when_a_node_changes(stage: ExtenderUnderTest, name: str) -> None:
     """Twenty units on two cards hold no pod of fifteen; on one they do. (When a pod has gone: E2E-003.)"""
     await stage.node(name, 20, 2)
