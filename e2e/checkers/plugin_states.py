@@ -54,12 +54,12 @@ class NodeState:
             for one in ids
         }
 
-    def free(self) -> dict[int, int]:
-        """Units of each card that no pod has, by its annotation."""
+    def room(self) -> dict[int, int]:
+        """Units of each healthy card that no pod has, by its annotation."""
         booked: Counter[int] = Counter()
         for pod in self.pods.values():
             booked.update(shares_or_none(pod) or {} if gpu_containers(pod) else {})
-        return {index: card.units - booked[index] for index, card in self.cards.items()}
+        return {one: card.units - booked[one] for one, card in self.cards.items() if one not in self.unhealthy}
 
     def waiting(self) -> dict[str, GpuContainer]:
         """The next container of each pod that waits, a pod that has begun alone."""

@@ -42,7 +42,7 @@ from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.state import State
 
 MEMORY: Final = spec.RESOURCE_MEMORY
-_HISTORIES, _STEPS = 2, 13
+_HISTORIES, _STEPS = 2, 11
 _DRIVERS: Final = ("450.80", "535.104", "580.65", "580.65")
 # The unit of gpu-mem, in MiB, as it is written.
 _UNITS: Final = {1024: "GiB", 2500: "2500MiB"}
@@ -50,7 +50,8 @@ _UNITS: Final = {1024: "GiB", 2500: "2500MiB"}
 _ADVISED: Final = (48, 62, 74, 119)
 _UNADVISED: Final = 94
 _CRITICAL: Final = (*_ADVISED, _UNADVISED, 1001)
-_COOL_DOWN_SECONDS: Final = 1.0
+# The plugin looks each second: an Xid within a cool-down of two such looks makes a difference that can be seen.
+_COOL_DOWN_SECONDS: Final = 2.0
 # An operator's list with one card.
 _WORDS: Final = ("{}", " {} ", "99, {}", "{} ,,")
 # A plugin that has not seen the end of a pod that waits takes the next one of its size for it.
@@ -98,13 +99,23 @@ class PluginHistory:
             await self._patch_node({"metadata": {"labels": {"cgpu.disable.isolation": "true"}}})
         self._proxy = await stage.open_proxy()
         own = {"device_id_strategy": self._strategy, "metrics_address": f"127.0.0.1:{self._port}"}
-        await self._launch(memory_unit=_UNITS[self._unit], **stage.spelt(cool_down="1s", survey_interval="1s", **own))
+        await self._launch(
+            memory_unit=_UNITS[self._unit],
+            **stage.spelt(cool_down=f"{_COOL_DOWN_SECONDS:g}s", survey_interval="1s", **own),
+        )
 
     async def step(self) -> None:
         """One change, and what follows from it."""
-        steps = [self._book] * 3 + [self._admit] * 4 + [self._start] * 3 + [self._end] * 2 + [self._stray, self._decoy]
+        steps = (
+            [self._book] * 3
+            + [self._bypass] * 2
+            + [self._admit] * 4
+            + [self._start] * 3
+            + [self._end] * 2
+            + [self._stray, self._decoy]
+        )
         steps += [self._hold] if self._stage.claims("unadmitted") else []
-        steps += [self._break] * 3 + [self._mend] * 2 + [self._restart] * 2 + [self._renew_kubelet, self._cut_off]
+        steps += [self._break] * 3 + [self._mend] * 3 + [self._restart] * 2 + [self._renew_kubelet, self._cut_off]
         chosen = self._rng.choice(steps)
         self._done.append(chosen.__name__)
         await chosen()
@@ -122,14 +133,36 @@ class PluginHistory:
         alike = random_containers(self._rng, (self._rng.choice((1, 2, 3)),)) if self._rng.random() < 0.5 else {}
         for _ in range(self._rng.randint(1, 3)):
             pod, name = self._pod(alike)
-            units, unhealthy = units_of(pod), self.state.unhealthy
-            cards = [one for one, free in self.state.free().items() if free >= units and one not in unhealthy]
+            units = units_of(pod)
+            cards = [one for one, room in self.state.room().items() if room >= units]
             if cards and units:
                 index = self._rng.choice(cards)
                 notes = booking(units, index, len(self._done), self.state.cards[index].units)
                 self._notes[name] = notes | self._rng.choice((_FOREIGN, {}))
                 pod["metadata"]["annotations"] = self._notes[name]
                 self.state.pods[name] = await self._stage.create(pod)
+
+    async def _bypass(self) -> None:
+        """Pods that no extender has seen get a card with room for them, and are refused if none has."""
+        await self._book()
+        await self._admit()
+        for _ in range(3):
+            size = self._rng.choice([*self.state.room().values()] or [0]) + self._rng.randint(0, 1)
+            if not 0 < size <= len({*self._registration.ids(healthy=True)} - self.state.held().keys()):
+                continue
+            pod, name = self._pod({"containers": [gpu_container("c0", size)], "initContainers": []})
+            self.state.pods[name] = await self._stage.create(pod)
+            (container,) = gpu_containers(pod)
+            ids, told = await self._given(name, container, [])
+            if not ids:
+                await self._leave(name, is_gone=False)
+                continue
+            self.state.pods[name] = await self._stage.pod(name)
+            self._notes[name] = self.state.pods[name]["metadata"]["annotations"]
+            assert self._notes[name][spec.POD_INDEX] == told[spec.ENV_INDEX], self._notes[name]
+            self.state.given[name] = {"c0": (ids, told)}
+            self._record()
+            await self._start()
 
     async def _decoy(self) -> None:
         """A pod that has no part in it: of another node, without card memory, or ended."""
@@ -191,20 +224,21 @@ class PluginHistory:
         held = state.held().keys() - {*reusable}
         free = [one for one in self._registration.ids(healthy=True) if one not in held]
         must = self._rng.sample(reusable, min(len(reusable), size))
-        index, where = int(self._notes[name][spec.POD_INDEX]), f"{name} {container}, after {self._done}"
+        index, where = int(self._notes[name].get(spec.POD_INDEX, -1)), f"{name} {container}, after {self._done}"
+        others = [one for one, room in state.room().items() if room >= units_of(state.pods[name])]
         try:
             ids = must if len(must) == size else await kubelet.prefer(MEMORY, free, size, must)
             (answer,) = await kubelet.allocate(MEMORY, ids)
         except grpc.aio.AioRpcError as error:
             self._counts["gpushare_allocations_total", "refused"] += 1
-            if error.details() and index in state.unhealthy:
+            if error.details() and (index in state.unhealthy or (index < 0 and not others)):
                 return [], {}
             raise AssertionError(f"{where}: {error.details()}") from error
         self._counts["gpushare_allocations_total", "granted"] += 1
         told = dict(answer.envs)
-        if index in state.unhealthy:
+        if index < 0 or index in state.unhealthy:
             index = int(told[spec.ENV_INDEX])
-            assert index not in state.unhealthy, where
+            assert index in others, where
         assert told == state.variables(name, container, index), where
         assert not [*answer.mounts, *answer.devices, *answer.annotations, *answer.cdi_devices]
         assert {self._card_of.setdefault(one, index) for one in ids} == {index}, "an id is of two cards"
@@ -232,7 +266,7 @@ class PluginHistory:
         """
         await self._admit()
         await self._start()
-        free = {one: units for one, units in self.state.free().items() if units and one not in self.state.unhealthy}
+        free = {one: units for one, units in self.state.room().items() if units}
         if len(free) < 2:
             return
         cards = self._rng.sample([*free], 2)
@@ -338,7 +372,7 @@ class PluginHistory:
 
     async def _mend(self) -> None:
         """Each card that has a fault recovers by the driver's word or an operator's, if the plugin knows one."""
-        if not {*self.state.ill.values()} - {_GONE}:
+        while not {*self.state.ill.values()} - {_GONE}:
             await self._break()
         # Until then none does.
         await asyncio.sleep(_COOL_DOWN_SECONDS)
@@ -366,7 +400,7 @@ class PluginHistory:
 
     async def _break_again(self, index: int, begun: float) -> None:
         """While the card cools down, since ``begun`` or later, it has one more fault: that begins again."""
-        await asyncio.sleep(_COOL_DOWN_SECONDS / 2)
+        await asyncio.sleep(_COOL_DOWN_SECONDS * 0.75)
         stream, again = self._registration, time.monotonic()
         lists = len(stream.lists)
         with State.open(self._stage.cards.state_file) as nvml:
