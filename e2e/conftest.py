@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from clusters.api.connection import TransportError
 from clusters.controlplane.binaries import Binaries, locate, minors
-from clusters.provider import Cluster, ClusterError, NodeSpec
+from clusters.provider import EXTENDER, Cluster, ClusterError, NodeSpec
 from clusters.providers import Choices
 from clusters.targets import Target, load_target
 from e2e import (
@@ -206,8 +207,15 @@ def shared(request: pytest.FixtureRequest) -> Cluster | None:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def observer(request: pytest.FixtureRequest, cluster: Cluster) -> AsyncIterator[Observer]:
-    """A namespace of the case's own; its pods are gone when the next case begins."""
+async def observer(request: pytest.FixtureRequest, cluster: Cluster, target: Target) -> AsyncIterator[Observer]:
+    """A namespace of the case's own; its pods are gone when the next case begins, and the extender answers then."""
     async with observing(cluster, f"case-{next(_NUMBERS)}") as observer:
         yield observer
         await kept_cluster.keep(request, cluster, observer.namespace)
+        if target.extender_or_none is not None and request.config.getoption("--cluster") in real_kubelets.STAND_INS:
+            try:
+                await observer.inspect()
+            except TransportError as error:
+                await cluster.kill(EXTENDER)
+                await cluster.launch(EXTENDER)
+                pytest.fail(f"the extender answers no more after this case: {error}")
