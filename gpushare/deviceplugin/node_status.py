@@ -58,7 +58,7 @@ from gpushare.model.quantity import MemoryUnit
 
 _LOG = logging.getLogger(__name__)
 
-# How often the Node is compared with what we published, in seconds: if our role may not watch it, and if it may.
+# How often the Node is compared with what we published, in seconds: if our role may not watch it or a write failed, and if not.
 REASSERT_SECONDS: Final = 10.0
 WATCHED_SECONDS: Final = 60.0
 # After a failure, and the least between two comparisons, in seconds.
@@ -247,7 +247,8 @@ class NodeWriter:
             await asyncio.sleep(PAUSE_SECONDS)
             # A card that was taken out goes with its last pod, and the end of a pod does not change the Node.
             waits_for_pods = has_left(self.cards, self.nvml_indices, frozenset())
-            pause = WATCHED_SECONDS if self._is_watched and not waits_for_pods else REASSERT_SECONDS
+            is_complete = self._is_watched and not waits_for_pods and not self._refusal
+            pause = WATCHED_SECONDS if is_complete else REASSERT_SECONDS
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()

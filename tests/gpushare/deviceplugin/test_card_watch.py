@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pynvml
 import pytest
 
@@ -336,6 +337,23 @@ async def test_refused_condition_keeps_no_cards_away(simulate: Simulate, caplog:
 
     assert "conditions" not in api.nodes[0]["status"]
     assert caplog.text.count("cannot write the condition of the node") == 1
+
+
+async def test_a_condition_that_was_not_written_is_written_soon(
+    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API server lost one request: nothing about the Node changes, so no event of the watch repeats it."""
+    monkeypatch.setattr(node_status, "REASSERT_SECONDS", 0.01)
+    api = StubApi(nodes=[new_node()])
+    async with running(simulate("t4x2", driver=NEW), api=api) as rig:
+        await until(lambda: len(api.nodes[0]["status"].get("conditions", ())) == 1)
+        rig.parts.node.set(msgspec.convert(api.nodes[0], Node))
+        lost = iter([(504, {"kind": "Status", "code": 504, "message": "timeout"})])
+        api.fault = lambda method, path: next(lost, None) if method == "PATCH" else None
+        rig.parts.node.show_limits(node_status.ENDED)
+        await until(lambda: len(api.nodes[0]["status"]["conditions"]) == 2)
+
+    assert next(lost, None) is None
 
 
 async def test_declared_cards_are_unhealthy_until_they_are_struck_off(simulate: Simulate) -> None:
