@@ -14,6 +14,7 @@ import pytest
 from fake_nvml.state import State
 from gpushare.deviceplugin import card_watch, node_status
 from gpushare.deviceplugin.card_watch import follow_declared
+from gpushare.deviceplugin.core.announced_cards import ENDED
 from gpushare.deviceplugin.core.health import SECONDS, ContainerFaultError, XidRules
 from gpushare.manifests import Node, ObjectMeta
 from gpushare.manifests import NodeStatus as Status
@@ -350,7 +351,7 @@ async def test_a_condition_that_was_not_written_is_written_soon(
         rig.parts.node.set(msgspec.convert(api.nodes[0], Node))
         lost = iter([(504, {"kind": "Status", "code": 504, "message": "timeout"})])
         api.fault = lambda method, path: next(lost, None) if method == "PATCH" else None
-        rig.parts.node.show_limits(node_status.ENDED)
+        rig.parts.node.show_limits(ENDED)
         await until(lambda: len(api.nodes[0]["status"]["conditions"]) == 2)
 
     assert next(lost, None) is None
