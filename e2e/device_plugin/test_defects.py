@@ -1,6 +1,6 @@
 """Defects of the original that users met, by their numbers (CONTRIBUTING.md has the list): each a case that it fails.
 
-Elsewhere are D1, D2 and D3 (test_plugin_allocate.py: DP-015, DP-012, DP-016), D5 (test_plugin_registers.py: DP-002), D8
+Elsewhere are D01, D02 and D03 (test_plugin_allocate.py: DP-015, DP-012, DP-016), D05 (test_plugin_registers.py: DP-002), D08
 (test_plugin_health.py: DP-005), D21 and D22 (e2e/scenarios/test_containers.py).
 """
 
@@ -20,7 +20,7 @@ from e2e.observer import Observer
 
 @pytest.mark.promise("D04")
 async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginUnderTest) -> None:
-    """D4: on a node with one card every caller got it, and nothing was written down."""
+    """D04: on a node with one card every caller got it, and nothing was written down."""
     await stage.open("t4x1")
     free = (await stage.plug()).ids()
     assert await given(stage, free[:3]) is None
@@ -36,7 +36,7 @@ async def test_d04_a_node_of_one_card_gives_it_to_no_pod_unasked(stage: PluginUn
 
 @pytest.mark.promise("D07")
 async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginUnderTest) -> None:
-    """D7: about 61 bytes a unit ended at 69,000 units: the list's bytes for each id are half of that, and no list is too long."""
+    """D07: about 61 bytes a unit ended at 69,000 units: the list's bytes for each id are half of that, and no list is too long."""
     await stage.open("h200x8")
     registration = await stage.plug()
 
@@ -49,7 +49,7 @@ async def test_d07_large_cards_fit_into_the_kubelets_4_mib(stage: PluginUnderTes
 @pytest.mark.parametrize("what", ["an Xid", "no events on a card", "an error of NVML"])
 @pytest.mark.promise("D09")
 async def test_d09_health_is_on_and_survives_odd_answers(stage: PluginUnderTest, what: str) -> None:
-    """D9: off by default, never recovering; if it was on, a card without events was unhealthy; another error ended the plugin."""
+    """D09: off by default, never recovering; if it was on, a card without events was unhealthy; another error ended the plugin."""
     await stage.open("t4x2", driver="575")
     if what == "no events on a card":
         await stage.cards.fake_nvml("fail", "nvmlDeviceRegisterEvents", "--card", "0", "--with", "NOT_SUPPORTED")

@@ -69,7 +69,7 @@ async def test_one_container(stage: PluginUnderTest) -> None:
 @pytest.mark.promise("DP-012")
 @pytest.mark.promise("D02")
 async def test_two_containers_of_one_pod(stage: PluginUnderTest) -> None:
-    """Defect D2: two calls, one card, each container its own amount; the pod of 3 beside it is another's."""
+    """Defect D02: two calls, one card, each container its own amount; the pod of 3 beside it is another's."""
     free = await stage.free_ids()
     await stage.book("two", 1, 2, card=1)
     await stage.book("three", 3, card=0, position=1)
@@ -140,7 +140,7 @@ async def _write_book(stage: PluginUnderTest, written: list[tuple[str, list[str]
 @pytest.mark.promise("DP-015", "PR-005")
 @pytest.mark.promise("D01")
 async def test_two_swapped_equal_pods_get_the_card_of_their_ids(stage: PluginUnderTest) -> None:
-    """Defect D1: the guess was wrong; the kubelet's records show it, and the annotations change places first."""
+    """Defect D01: the guess was wrong; the kubelet's records show it, and the annotations change places first."""
     free = await stage.free_ids()
     await stage.book("a", 9, card=0)
     await stage.book("b", 9, card=1, position=1)
@@ -185,7 +185,7 @@ async def test_a_wrong_guess_is_held_where_repair_is_off(stage: PluginUnderTest)
 
 @pytest.mark.promise("D03", "DP-016")
 async def test_a_refused_container_gets_a_reason(stage: PluginUnderTest) -> None:
-    """Defect D3: for ids that no pod waits for, some text in whatever language, and never a success."""
+    """Defect D03: for ids that no pod waits for, some text in whatever language, and never a success."""
     free = await stage.free_ids()
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await stage.kubelet.allocate(MEMORY, free[:3])

@@ -26,7 +26,7 @@ async def has_unhealthy(registration: Registration, count: int) -> None:
 @pytest.mark.promise("DP-005")
 @pytest.mark.promise("D08")
 async def test_an_unhealthy_card_is_one_list(stage: PluginUnderTest) -> None:
-    """Defect D8: one message with all ids, those of the card all together; not one for each id."""
+    """Defect D08: one message with all ids, those of the card all together; not one for each id."""
     await stage.open("t4x2", driver="535.104")
     registration = await stage.plug(health="true")
     before = registration.ids()

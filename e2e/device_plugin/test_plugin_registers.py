@@ -48,7 +48,7 @@ async def test_the_first_list_is_whole(stage: PluginUnderTest) -> None:
 @pytest.mark.promise("DP-003")
 @pytest.mark.promise("D07")
 async def test_no_list_is_longer_than_a_kubelet_takes(stage: PluginUnderTest) -> None:
-    """Defect D7: 8 cards of 143,771 MiB in MiB: the plugin ends with an error and a log, or sends a list that fits."""
+    """Defect D07: 8 cards of 143,771 MiB in MiB: the plugin ends with an error and a log, or sends a list that fits."""
     await stage.open("h200x8")
     plugin = await stage.launch(memory_unit="MiB")
     lists = await until(

@@ -31,7 +31,7 @@ ON_STAND_INS: Final = pytest.mark.stand_in_only("no kubelet has a part in it")
 @pytest.mark.promise("D06")
 @pytest.mark.needs("device_plugin")
 async def test_d06_cards_of_unequal_size_are_not_averaged(observer: Observer) -> None:
-    """D6: the total was divided by the count, so that 14 + 14 + 10 were three cards of 12: one of 14 fits twice, and no more."""
+    """D06: the total was divided by the count, so that 14 + 14 + 10 were three cards of 12: one of 14 fits twice, and no more."""
     await observer.run(gpu_pod("one", 14, node="b2"), gpu_pod("two", 14, node="b2"))
     await observer.create(gpu_pod("three", 12, node="b2"))
     await observer.waits_because("three", "nsufficient")

@@ -172,7 +172,7 @@ async def test_bystanders_notice_nothing(cluster: Cluster, validation: Validatio
 async def test_the_originals_plugin_is_judged_fairly(
     validation: Validation, observer: Observer, target: Target, tmp_path: Path
 ) -> None:
-    """Cases about what it does not publish are not judged; it fails that of several containers alone, by its defect D2."""
+    """Cases about what it does not publish are not judged; it fails that of several containers alone, by its defect D02."""
     async with original_fleet(observer, target, tmp_path, "a2"):
         code, output = await validation.run("--yes", "--nodes", "a2")
 

@@ -53,7 +53,11 @@ _OF_CARDS: Final[tuple[tuple[str, str, Callable[[CardFacts], float | None]], ...
 # Name, label and help of the counters of ``PluginMetrics``.
 _COUNTERS: Final = (
     ("allocations", "outcome", "Calls of Allocate by outcome; a refused one ends its pod."),
-    ("repairs", "outcome", "Containers found with another card than annotated, by what was done."),
+    (
+        "repairs",
+        "outcome",
+        "Repairs: pods whose annotation was moved to the card of their ids, and each refusal to start a container of a pod.",
+    ),
     ("unadmitted_pods", "action", "Pods that failed admission for a reason that has passed, by what was done."),
     ("overuse_evictions", "outcome", "Evictions of pods that went on to use more than they booked, by outcome."),
     ("nvml_errors", "operation", "Answers of NVML that were errors, by what was asked."),

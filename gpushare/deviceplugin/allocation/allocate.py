@@ -16,9 +16,10 @@ were bound to its node, one after the other, and for each GPU container of a pod
    (``repair`` finds the writes, ``exchange`` makes them), and then the container starts. While that is not possible an
    error keeps the container from starting; the kubelet tries again.
 
-So a wrong guess costs a few writes, and never puts a container on another card than its annotation names. The plugin does
-not have to remember anything for that: the ids show their card, the kubelet's records show their container, and marks on
-the pods show a repair under way. Every process can continue the work of one that was killed.
+So a wrong guess usually costs a few writes, and never puts a container on another card than its annotation names. If the
+annotation must not follow, the container is held until its pod is deleted. The plugin has to remember nothing over a restart:
+the ids show their card, the kubelet's records show their container, and marks on the pods show a repair under way. Every process
+can continue the work of one that was killed.
 
 Pods that came without the extender get a card as soon as they are seen (``hand_bound``).
 """

@@ -47,7 +47,7 @@ class HoldReason(enum.Enum):
     FIXED = "CardIsFixed"
     """The card that is written must not be changed."""
     SEVERAL_CARDS = "SeveralCards"
-    """The ids lie on more cards than, or other cards of several than, the annotation says."""
+    """The ids are of several cards though the annotation names one, or of others than the several that it names."""
     WRONG_AMOUNT = "WrongAmount"
     """The container was told another pod's amount, and what it was told cannot be changed."""
 

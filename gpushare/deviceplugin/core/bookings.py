@@ -47,6 +47,7 @@ def _pod_card(pod: KeptPod, allocation: Allocation, holdings: Holdings, repairs:
     grants = holdings.of_pod(uid)
     certain = [grant for grant in grants if not grant.is_guess]
     cards = {card for grant in certain for card in grant.card_of.values()}
+    # A pod that has started without ids that can be read is taken to be on the card that is written on it.
     ids_on: int | None = index
     answered = None
     movable = repairs and why_fixed(pod) is None

@@ -158,13 +158,13 @@ def match(
     """
     likely = [candidate for candidate in waiting if is_of_size(candidate, offer)]
     for candidate in likely:
-        if _has_room(candidate, offer):
+        if _holds_pod(candidate, offer):
             return candidate
         if candidate.goes_on:
             raise NoCandidateError(_why_no_candidate([candidate], offer))
         for index in elsewhere(candidate) if not (offer.must or candidate.is_begun) else ():
             moved = replace(candidate, cards=((index, candidate.units),))
-            if _has_room(moved, offer):
+            if _holds_pod(moved, offer):
                 return moved
     for candidate in likely:
         if fits(candidate, offer):
@@ -172,7 +172,7 @@ def match(
     raise NoCandidateError(_why_no_candidate(waiting, offer))
 
 
-def _has_room(candidate: Candidate, offer: Offer) -> bool:
+def _holds_pod(candidate: Candidate, offer: Offer) -> bool:
     """Does it fit, and with it all containers of a pod that begins on one card?"""
     if len(candidate.cards) != 1 or candidate.is_begun or candidate.is_counted:
         return fits(candidate, offer)

@@ -72,41 +72,41 @@ class Step:
 
 
 def next_step(
-    pods: Sequence[PodCard], units: Mapping[int, int], settled: Collection[str], untouchable: Collection[str] = ()
+    pods: Sequence[PodCard], open_units: Mapping[int, int], settled: Collection[str], untouchable: Collection[str] = ()
 ) -> Step | None:
     """The next write, or None if nothing can be done (now).
 
-    ``pods`` are all that are booked on one card of the node, in a fixed order; ``units`` are the sizes of its healthy
-    cards; ``settled`` are pods whose mark has stood for long enough that no bind decided before it is under way.
+    ``pods`` are all that are booked on one card of the node, in a fixed order; ``open_units`` are those of each healthy card that
+    are open to them; ``settled`` are pods whose mark has stood for long enough that no bind decided before it is under way;
     ``untouchable`` are pods that may not move, and keep their marks too.
     """
-    return next((step for step in _steps(pods, Plan(pods, units), settled) if step.uid not in untouchable), None)
+    return next((step for step in _steps(pods, Plan(pods, open_units), settled) if step.uid not in untouchable), None)
 
 
-def aims(pods: Sequence[PodCard], units: Mapping[int, int]) -> Mapping[str, int]:
+def aims(pods: Sequence[PodCard], open_units: Mapping[int, int]) -> Mapping[str, int]:
     """The card that each pod will be written on in the end."""
-    return Plan(pods, units).aim
+    return Plan(pods, open_units).aim
 
 
-def has_room(pod: PodCard, pods: Sequence[PodCard], units: Mapping[int, int]) -> bool:
+def has_room(pod: PodCard, pods: Sequence[PodCard], open_units: Mapping[int, int]) -> bool:
     """Would the card of a misplaced pod's ids have room for it, once all that is planned is done?"""
-    plan = Plan(pods, units)
+    plan = Plan(pods, open_units)
     card = plan.aim[pod.uid]
-    return plan.load[card] <= max(plan.units[card], plan.kept[card])
+    return plan.load[card] <= max(plan.open_units[card], plan.kept[card])
 
 
-def cards_for(uid: str, pods: Sequence[PodCard], units: Mapping[int, int]) -> list[int]:
+def cards_for(uid: str, pods: Sequence[PodCard], open_units: Mapping[int, int]) -> list[int]:
     """Cards that a pod which has no ids yet, and may move, could have instead of its own: all annotations could follow.
 
     First those where they could immediately, the fuller ones first.
     """
     found = []
-    for card in units:
+    for card in open_units:
         there = [replace(pod, ids_on=card) if pod.uid == uid else pod for pod in pods]
-        plan = Plan(there, units)
-        others_can = all(load <= max(plan.units[one], plan.kept[one]) for one, load in plan.load.items())
-        if others_can and plan.load[card] <= units[card]:
-            found.append((plan.load[card] > plan.kept[card], units[card] - plan.load[card], card))
+        plan = Plan(there, open_units)
+        others_can = all(load <= max(plan.open_units[one], plan.kept[one]) for one, load in plan.load.items())
+        if others_can and plan.load[card] <= open_units[card]:
+            found.append((plan.load[card] > plan.kept[card], open_units[card] - plan.load[card], card))
     return [card for *_, card in sorted(found)]
 
 
@@ -140,7 +140,7 @@ def _may_go(pod: PodCard, moving: Sequence[PodCard], plan: Plan, settled: Collec
     if plan.load[card] <= plan.kept[card]:
         return True
     together = (other for other in moving if plan.aim[other.uid] == card)
-    return plan.load[card] <= plan.units[card] and all(other.uid in settled for other in together)
+    return plan.load[card] <= plan.open_units[card] and all(other.uid in settled for other in together)
 
 
 def _is_done(pod: PodCard, moving: Sequence[PodCard], plan: Plan) -> bool:
@@ -159,9 +159,9 @@ class Plan:
     written there, and of pods that came from there and still keep them.
     """
 
-    def __init__(self, pods: Sequence[PodCard], units: Mapping[int, int]) -> None:
+    def __init__(self, pods: Sequence[PodCard], open_units: Mapping[int, int]) -> None:
         self.pods = pods
-        self.units = Counter(units)
+        self.open_units = Counter(open_units)
         self.aim = {pod.uid: pod.ids_on if pod.ids_on is not None and pod.may_move else pod.index for pod in pods}
         self.load: Counter[int] = Counter()
         self.kept: Counter[int] = Counter()
@@ -175,12 +175,14 @@ class Plan:
                 self.load[pod.ids_on] += pod.units
         self._go_on()
         cards = sorted({pod.ids_on for pod in pods if pod.is_misplaced and pod.may_move and pod.ids_on is not None})
-        was_there = {card: min(self.kept[card], size) for card, size in units.items()}
+        was_there = {card: min(self.kept[card], size) for card, size in open_units.items()}
+        # First the moves that need no free room, as the units were booked there all along.
         for card in cards:
-            self._make_room(card, self.kept, was_there)
-        # And the cards onto which a pod has come for which another had to leave, while a third one has the new room of that.
+            self._make_room(card, allowed=self.kept, room=was_there)
+        # Then those into free room, also from cards onto which a pod has come for which another had to leave, while a third one has
+        # the new room of that.
         for card in sorted({*cards, *(pod.index for pod in pods if pod.mark is not None)}):
-            self._make_room(card, self.units, self.units)
+            self._make_room(card, allowed=self.open_units, room=self.open_units)
 
     def _go_on(self) -> None:
         """A pod that was about to leave a card, on which another one is written already, leaves it."""
@@ -188,12 +190,12 @@ class Plan:
         for pod in self._waiting():
             if pod.mark is None or pod.index not in come or pod.answered not in (None, pod.mark):
                 continue
-            if self.load[pod.mark] + pod.units <= self.units[pod.mark]:
+            if self.load[pod.mark] + pod.units <= self.open_units[pod.mark]:
                 self._send(pod, pod.mark)
 
-    def _make_room(self, card: int, enough: Counter[int], room: Mapping[int, int]) -> None:
-        """Send waiting pods away from ``card`` until it has no more than ``enough``, to cards that have ``room``."""
-        while (excess := self.load[card] - enough[card]) > 0:
+    def _make_room(self, card: int, *, allowed: Counter[int], room: Mapping[int, int]) -> None:
+        """Send waiting pods away from ``card`` until it has no more than ``allowed``, to cards that have ``room``."""
+        while (excess := self.load[card] - allowed[card]) > 0:
             choices = [
                 (pod.mark != other, pod.units < excess, abs(pod.units - excess), number, other, pod)
                 for number, pod in enumerate(self._waiting())

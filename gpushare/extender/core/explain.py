@@ -155,14 +155,14 @@ def room_if_ended(device: Device, node: NodeInfo, wanted: int, slots: int) -> Se
     chosen: list[Booking] = []
     endable = [one for one in node.bookings if one.evictable is not FIXED and units_on(one, device.index)]
     for booking in sorted(endable, key=lambda one: _worth(one, device)):
-        if _has_room(device, node, chosen, wanted, slots):
+        if _card_has_room(device, node, chosen, wanted, slots):
             break
         chosen.append(booking)
-    if not _has_room(device, node, chosen, wanted, slots):
+    if not _card_has_room(device, node, chosen, wanted, slots):
         return ()
     for booking in reversed(tuple(chosen)):
         others = [one for one in chosen if one is not booking]
-        if _has_room(device, node, others, wanted, slots):
+        if _card_has_room(device, node, others, wanted, slots):
             chosen = others
     return chosen
 
@@ -202,7 +202,7 @@ def _worth(booking: Booking, device: Device) -> tuple[bool, bool, int, int, str]
     )
 
 
-def _has_room(device: Device, node: NodeInfo, ended: Iterable[Booking], wanted: int, slots: int) -> bool:
+def _card_has_room(device: Device, node: NodeInfo, ended: Iterable[Booking], wanted: int, slots: int) -> bool:
     gone = tuple(ended)
     free = device.total - device.used + sum(units_on(one, device.index) for one in gone)
     free_slots = device.slots - device.slots_used + sum(one.slots for one in gone)

@@ -232,7 +232,7 @@ def causes_of_waiting(
         return [_held_back(subject), *_without_room(verdicts)], list(verdicts)
     answer = answer_in(text)
     named = _families(subject, verdicts, state)
-    roomy = [one for one in verdicts if _has_room(one)]
+    roomy = [one for one in verdicts if _node_has_room(one)]
     room = (
         min(len(roomy), _newer_room(answer, named, len(state.nodes))) if answer.reasons or answer.nodes else len(roomy)
     )
@@ -241,7 +241,7 @@ def causes_of_waiting(
         if len(left) == 1 and left[0].count == len(roomy):
             left = [replace(left[0], nodes=tuple(one.name for one in roomy), count=None)]
         rule = left[0].message if len(left) == 1 else _SEVERAL
-        verdicts = [replace(one, rule=rule, kinds=()) if _has_room(one) else one for one in verdicts]
+        verdicts = [replace(one, rule=rule, kinds=()) if _node_has_room(one) else one for one in verdicts]
     causes = [*left, *by_kind(verdicts)]
     if room < len(roomy):
         causes = [replace(one, count=room) if one.kind == kinds.HAS_ROOM else one for one in causes]
@@ -260,7 +260,7 @@ def _held_back(pod: AskedPod) -> Cause:
     return Cause(kinds.NOT_ASKED, f"schedulerName: {pod.spec.scheduler_name or DEFAULT_SCHEDULER}")
 
 
-def _has_room(verdict: NodeVerdict) -> bool:
+def _node_has_room(verdict: NodeVerdict) -> bool:
     return verdict.kinds == ((kinds.HAS_ROOM, ""),)
 
 
@@ -271,7 +271,7 @@ def _without_room(verdicts: Sequence[NodeVerdict]) -> list[Cause]:
 
 def _families(subject: AskedPod, verdicts: Sequence[NodeVerdict], state: ClusterState) -> Counter[str]:
     """How many nodes are excluded by each rule as it is judged here, those without shared cards too."""
-    rules = {one.name: one.rule or ("" if _has_room(one) else CARDS) for one in verdicts}
+    rules = {one.name: one.rule or ("" if _node_has_room(one) else CARDS) for one in verdicts}
     wanted = node_rules.amounts_of(subject)
     found: Counter[str] = Counter()
     for name, node in state.nodes.items():

@@ -44,7 +44,7 @@ def test_each_faulty_implementation_has_a_name_and_a_case() -> None:
 
 
 def test_each_fault_is_acted_and_each_defect_has_one() -> None:
-    """Faults are of their program; none is left that no faulty implementation acts; D1 to D30 are among them."""
+    """Faults are of their program; none is left that no faulty implementation acts; D01 to D30 are among them."""
     found = load()
     for program, known in FAULTS.items():
         assert known - TRAITS == {one.name for one in found if one.program == program}

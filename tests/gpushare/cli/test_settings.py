@@ -186,7 +186,7 @@ def test_settings_that_contradict_each_other(argv: list[str], text: str) -> None
 
 
 def test_cards_are_watched_by_default() -> None:
-    """The original's default was off: an unhealthy card stayed in use (D9)."""
+    """The original's default was off: an unhealthy card stayed in use (D09)."""
     plain = plugin().health
     told = device_plugin_settings(
         ["-node-name=n", "--health-check=false", "--cool-down", "2m", "-survey-interval=30s", "--fail-on-init-error"],

@@ -80,7 +80,7 @@ def test_a_node_whose_plugin_is_gone_offers_no_card(
 
 
 def test_cards_come_from_the_annotation_where_it_is_valid() -> None:
-    """Each card has its own size and health, by index: a mixed node is not averaged (defects D5, D6)."""
+    """Each card has its own size and health, by index: a mixed node is not averaged (defects D05, D06)."""
     assert read_cards(encode_cards(MIXED)) == (MIXED, None)
     assert devices_of(node(gpus("38", "3"), encode_cards(MIXED))) == (
         Device(0, 14, uuid="GPU-a", model="Tesla T4", unit_mib=1024),

@@ -304,7 +304,7 @@ async def test_a_failed_pod_that_runs_holds_its_card() -> None:
 
 
 RECORDED = Path(__file__).parents[3] / "data" / "upstream" / "device_plugin"
-# The original's answers if no pod waits (D3, D4): success with a nonsense variable, or the node's one card.
+# The original's answers if no pod waits (D03, D04): success with a nonsense variable, or the node's one card.
 UNASKED = ("4 units: nobody asked for 4", "7 units: nobody, but there is one card only")
 
 
@@ -317,7 +317,7 @@ async def test_recorded_dialogue(name: str) -> None:
     sizes = tuple({"t4": 15, "1080ti": 11}[card] for card in recording["cards"])
     rules = ContainerFlags(id_strategy="index")
     async with stage(recording["pods"], sizes, unit=unit, labels=labels, kubelet="v1.28.2", rules=rules) as node:
-        # Mixed cards: the original announces the first one's size for all (D5).
+        # Mixed cards: the original announces the first one's size for all (D05).
         assert len(node.free()) == sum(recording["list"]["per_card"].values()) - 4 * (name == "mixed-cards")
         times = {pod["metadata"]["name"]: node.written(pod["metadata"]["name"])["ASSUME_TIME"] for pod in node.api.pods}
         for step in recording["allocate"]:

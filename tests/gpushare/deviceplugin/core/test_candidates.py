@@ -124,8 +124,8 @@ FULL, MANY, LARGE = pod("full", 3, card=1), pod("a", 3, 4, annotations=SEVERAL),
 LEFT = "units left for the 3 of the pod that waits"
 # The pods that wait, the call, the other cards that pod a may have, and the match or why there is none.
 MATCHES: dict[str, tuple[list[Candidate], Offer, tuple[int, ...], str]] = {
-    "one container's units (D2)": (waits(pod("a", 1, 2)), offer(1), (), "a c0 0"),
-    "never the pod's sum (D2)": (waits(pod("a", 1, 2)), offer(3), (), "no: waits for 3 units"),
+    "one container's units (D02)": (waits(pod("a", 1, 2)), offer(1), (), "a c0 0"),
+    "never the pod's sum (D02)": (waits(pod("a", 1, 2)), offer(3), (), "no: waits for 3 units"),
     "reused ids are of its card": (waits(A, B), offer(3, must_be=1), (), "b c0 1"),
     "reused ids are its own": (waits(A, B), offer(3, must_pod="uid-b"), (), "b c0 1"),
     "another plugin's containers fill the card": (waits(A, B), offer(3, room={0: 2, 1: 3}), (), "b c0 1"),
@@ -205,7 +205,7 @@ MATCHES: dict[str, tuple[list[Candidate], Offer, tuple[int, ...], str]] = {
 def test_match_finds_the_container_of_a_call(
     waiting: list[Candidate], call: Offer, others: tuple[int, ...], expected: str
 ) -> None:
-    """It is the first that can be meant; else there is an error with the reason: the original answered nonsense (defect D3)."""
+    """It is the first that can be meant; else there is an error with the reason: the original answered nonsense (defect D03)."""
     says = expected.removeprefix("no: ")
     with pytest.raises(NoCandidateError, match=says) if says != expected else contextlib.nullcontext():
         found = match(waiting, call, lambda candidate: others if candidate.pod == "a" else ())

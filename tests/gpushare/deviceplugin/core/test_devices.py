@@ -45,7 +45,7 @@ def indices(cards: NodeCards) -> dict[str, int]:
 
 
 def test_a_mixed_node_has_each_cards_own_units() -> None:
-    """Two T4 and a 1080 Ti are 14, 14 and 10 GiB; the original announces the first card's size for all (defect D5)."""
+    """Two T4 and a 1080 Ti are 14, 14 and 10 GiB; the original announces the first card's size for all (defect D05)."""
     a, b = physical("a", "b")
     c = PhysicalCard(2, "GPU-c", "GeForce GTX 1080 Ti", 11178, numa=1)
     expected = [CardFacts(n, one.uuid, T4, 15079, 14) for n, one in enumerate((a, b))]
