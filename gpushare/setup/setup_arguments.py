@@ -93,7 +93,7 @@ class Arguments:
     scores: str | None = flag(
         "node-scores",
         "how kube-scheduler chooses among the nodes that fit: extender asks /prioritize; binpack and spread are its own scores by "
-        "card memory, which bind more pods a second, and count neither cpu nor memory",
+        "card memory, which bind more pods a second, and do not score by requests of cpu and memory",
         "",
         _scores,
         shown=f"that of kube-scheduler's file, else {EXTENDER_SCORES}",

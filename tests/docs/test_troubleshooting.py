@@ -18,7 +18,7 @@ from e2e.onsite import case_run
 from fake_nvml import main as fake_nvml
 from gpushare.deviceplugin import main as device_plugin
 from gpushare.deviceplugin.core import health
-from gpushare.extender import bind
+from gpushare.extender import bind, node_guard
 from gpushare.extender import main as extender
 from gpushare.extender.core import reservations
 from gpushare.kubectl_gpushare import main as kubectl_gpushare
@@ -66,12 +66,13 @@ def test_each_reason_of_an_unhealthy_card_has_its_end() -> None:
     """The table of rules has the reasons that the device plugin publishes."""
     named = {**vars(cards), **vars(health)}
     reasons = {text for name, text in named.items() if name.startswith(("REASON_", "XID_PREFIX"))}
+    reasons.add(health.NO_LIMIT_PREFIX.rstrip(": "))
     assert section("When an unhealthy card is healthy again") == reasons
 
 
 def test_each_refusal_to_bind_has_a_row() -> None:
     """The table has a part of each text with which the extender refuses a bind, and no row is about another."""
-    texts = [*refusals(bind), *refusals(reservations)]
+    texts = [*refusals(bind), *refusals(node_guard), *refusals(reservations)]
     rows = section("Why a bind fails")
     assert [text for text in texts if not any(row in text for row in rows)] == []
     assert {row for row in rows if not any(row in text for text in texts)} == set()
