@@ -13,7 +13,7 @@ them yet (or the other way round); an average over that is wrong for every card.
 3. the count, once the sum is there.
 
 If only health changes, sums and count stay, and every reader sees the old state or the new one. The kubelet gets it first: a card
-that is well again has its ids before a scheduler places a pod there. A card that was taken out stays, unhealthy, while a pod names
+that recovered has its ids before a scheduler places a pod there. A card that was taken out stays, unhealthy, while a pod names
 it.
 
 The conditions and the overuse annotation are a write of their own after that: a policy of an earlier version that refuses them must
@@ -25,6 +25,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -64,6 +65,8 @@ WATCHED_SECONDS: Final = 60.0
 # After a failure, and the least between two comparisons, in seconds.
 RETRY_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 0.1
+# A kubelet has this long to take a list in which a card recovered, before the Node shows it: no call tells that it has.
+LEAD_SECONDS: Final = 0.25
 
 
 class NodeWriter:
@@ -128,6 +131,8 @@ class NodeWriter:
         self._overuse = ""
         self._refusal = ""
         self._limits: Health | None = None
+        # When the last recovery of a card was announced, by the loop's clock.
+        self._recovered_at = -math.inf
 
     async def prepare(self) -> None:
         """Read the Node: which index its cards had, and which were unhealthy. Raises ApiError."""
@@ -213,6 +218,11 @@ class NodeWriter:
         """Write cards and count if the Node does not have them. Raises ApiError."""
         node = await self._read()
         self._read_annotations(node)
+        while (lead := self._recovered_at + LEAD_SECONDS - asyncio.get_running_loop().time()) > 0:
+            # A pod that is bound for the card earlier would be refused for good.
+            await asyncio.sleep(lead)
+            node = await self._read()
+            self._read_annotations(node)
         coming = self._physical if self._counted == self._refused else self._counted
         if coming != self._physical or has_left(self.cards, self.nvml_indices, self._in_use()):
             await self._exchange(node, coming)
@@ -306,6 +316,8 @@ class NodeWriter:
             level = logging.INFO if change.healthy else logging.WARNING
             state = "healthy" if change.healthy else "not shared" if change.why in NOT_SHARED else "unhealthy"
             _LOG.log(level, "card is %s device=%d uuid=%s reason=%s", state, card.index, card.uuid, change.why)
+        if any(change.healthy for change in changes):
+            self._recovered_at = asyncio.get_running_loop().time()
         self.wake()
         self.announce(changes)
 

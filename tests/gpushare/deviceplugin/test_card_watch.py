@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -355,6 +356,23 @@ async def test_a_condition_that_was_not_written_is_written_soon(
         await until(lambda: len(api.nodes[0]["status"]["conditions"]) == 2)
 
     assert next(lost, None) is None
+
+
+async def test_the_kubelet_has_a_recovered_card_before_the_node(simulate: Simulate) -> None:
+    """A pod that is bound for the card before its kubelet offers the ids would be refused for good."""
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        await rig.reached(["", ""])
+        rig.parts.health.unlimited = {rig.published()["cards"][0]["uuid"]: "DriverTooOld"}
+        rig.parts.node.refresh()
+        await until(lambda: rig.reasons()[0] != "")
+        lists = len(rig.lists)
+        rig.parts.health.unlimited = {}
+        begun = time.monotonic()
+        rig.parts.node.refresh()
+        await until(lambda: len(rig.lists) > lists)
+        await rig.reached(["", ""])
+
+        assert time.monotonic() - begun >= node_status.LEAD_SECONDS
 
 
 async def test_declared_cards_are_unhealthy_until_they_are_struck_off(simulate: Simulate) -> None:
