@@ -13,7 +13,7 @@ from e2e import spec
 from e2e.checkers.card_choice import cards_of, fits, group_of, members_of, rooms_of, texts_of
 from e2e.checkers.extender_answers import book_adds_up, book_differs
 from e2e.checkers.history import Asked, Entry, Finding, Object, State, name_of
-from e2e.checkers.overcommit import SLOTS, holds_a_node, shares_or_none, shows_running
+from e2e.checkers.overcommit import SLOTS, holds_a_node, is_marked, shares_or_none, shows_running
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
 REFUSED: Final = "refused with room"
@@ -283,10 +283,10 @@ def _is_plain(pod: Object, state: State, asked: Asked) -> bool:
 
 
 def _is_certain(pod: Object) -> bool:
-    """Does the API show which card the pod holds? It does not for one by hand, nor for a failed one that still has a container."""
+    """Does the API show which card the pod holds? It does not for one by hand or in a repair, nor for a failed one that runs."""
     if not gpu_containers(pod):
         return True
-    return bool(shares_or_none(pod)) if holds_a_node(pod) else not shows_running(pod)
+    return bool(shares_or_none(pod)) and not is_marked(pod) if holds_a_node(pod) else not shows_running(pod)
 
 
 def _read(value: Any, kind: Any) -> Any:

@@ -39,7 +39,8 @@ def shows_running(pod: Object) -> bool:
 def as_counted(pods: Iterable[Object], claims: Collection[str]) -> Iterator[Object]:
     """The pods as an extender that ``claims`` this counts them if it has always seen them as they are now.
 
-    A pod that has ended by its phase and still runs counts as running. One without a card in its annotations has card -1.
+    A pod that has ended by its phase and still runs counts as running. One without a card in its annotations has card -1, and one
+    with the mark of a repair has both cards.
     """
     for pod in pods:
         annotations = pod["metadata"].get("annotations") or {}
@@ -48,7 +49,17 @@ def as_counted(pods: Iterable[Object], claims: Collection[str]) -> Iterator[Obje
         if holds_a_node(pod) and gpu_containers(pod) and not shares_or_none(pod):
             own = {name: text for name, text in annotations.items() if name not in _CARDS} | {spec.POD_INDEX: "-1"}
             pod = {**pod, "metadata": {**pod["metadata"], "annotations": own}}
+        elif "repair" in claims and is_marked(pod):
+            both = {annotations[name]: units_of(pod) for name in (spec.POD_INDEX, spec.POD_REPAIR)}
+            own = {**annotations, spec.POD_ALLOCATION: msgspec.json.encode({0: both}).decode(), spec.POD_REPAIR: ""}
+            pod = {**pod, "metadata": {**pod["metadata"], "annotations": own}}
         yield pod
+
+
+def is_marked(pod: Object) -> bool:
+    """Is the pod on two cards until a repair is done?"""
+    annotations = pod["metadata"].get("annotations") or {}
+    return holds_a_node(pod) and spec.POD_INDEX in annotations and bool(annotations.get(spec.POD_REPAIR))
 
 
 def booked_in_api(pods: Iterable[Object]) -> dict[tuple[str, int], int]:

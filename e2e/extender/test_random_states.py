@@ -25,7 +25,7 @@ from e2e.bursts import questions
 from e2e.checkers.card_choice import cards_of
 from e2e.checkers.extender_messages import LAG_SECONDS, right_choices, right_victims, settled_book
 from e2e.checkers.history import Asked, State, cards_in
-from e2e.checkers.overcommit import as_counted, booked_in_api, holds_a_node
+from e2e.checkers.overcommit import as_counted, booked_in_api, holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.checkers.settled_answers import kept_room, right_price, right_scores, wrong_bind
 from e2e.extender.extender_under_test import ExtenderUnderTest, Object
@@ -218,7 +218,8 @@ class RandomState:
         for kind, pods, others in ("phantom", before, after), ("missing", after, before):
             for pod in (one for uid, one in pods.items() if uid not in others):
                 is_booked = holds_a_node(pod) and bool(gpu_containers(pod))
-                units, kind_of_pod = (units_of(pod), kind) if is_booked else (0, f"pending_{kind}")
+                units = sum((shares_or_none(pod) or {}).values()) if is_booked else 0
+                kind_of_pod = kind if is_booked else f"pending_{kind}"
                 if is_booked or not pod["spec"].get("nodeName"):
                     due += {("units", kind_of_pod): units, ("objects", kind_of_pod): 1}
         assert seen == due, f"the audit counts {seen}, should be {due}"
@@ -342,6 +343,9 @@ class RandomState:
             own |= {spec.POD_DEVICE_UNITS: str(self.units[node][card]), spec.POD_ASSUME_TIME: "1700000000000000000"}
         if "wishes" in self._stage.claims and rng.random() < 0.3:
             own |= questions.wishes(rng, needed)
+        # In the middle of a repair.
+        if needed and len(cards) > 1 and rng.random() < 0.15:
+            own |= {spec.POD_REPAIR: str(rng.choice([one for one in cards if one != card]))}
         pod["metadata"]["annotations"] = own if needed or rng.random() < 0.5 else {}
         pod["spec"]["nodeName"] = node
         created = await (self._create_spoiled if rng.random() < _SPOILED else self._create)(pod)
