@@ -380,10 +380,15 @@ class RandomState:
         created = [await self._create(pod) for pod in pods]
         self._binding = {pod["metadata"]["uid"] for pod in created}
         asking = [pod for pod in created if units_of(pod)]
-        # The same order twice, as of two schedulers, while the pods change.
+        # The same order twice, as of two schedulers, while the pods change or go.
         nodes = [node, *self._rng.choices([*self.units], k=self._rng.choice((0, 0, 1)))]
         orders = (self._stage.bind(pod, node) for pod in asking for node in nodes)
-        await asyncio.gather(*orders, *(self._label(pod) for pod in asking if self._rng.random() < 0.5))
+        gone = [pod["metadata"]["name"] for pod in asking if self._rng.random() < 0.2]
+        labels = [
+            self._label(pod) for pod in asking if pod["metadata"]["name"] not in gone and self._rng.random() < 0.5
+        ]
+        await asyncio.gather(*(self._stage.observer.delete(name, 0) for name in gone), *orders, *labels)
+        self._pods = [name for name in self._pods if name not in gone]
 
     async def _label(self, pod: Object) -> None:
         labels = {"metadata": {"labels": {"example.com/seen": "yes"}}}
