@@ -9,7 +9,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import pytest
@@ -29,12 +29,13 @@ from e2e.checkers.overcommit import as_counted, booked_in_api, holds_a_node, sha
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.checkers.settled_answers import kept_room, right_price, right_scores, wrong_bind
 from e2e.extender.extender_under_test import ExtenderUnderTest, Object
-from e2e.metrics import port_in, series_in
+from e2e.metrics import port_in, series_in, total_in
 from e2e.report.sources import commit_number
 
 pytestmark = [pytest.mark.stand_in_only("its nodes have no kubelet")]
 
 _STATES: Final = 4
+_METRICS: Final = {"metrics-address": "127.0.0.1:0"}
 # Changes before each round of questions, the binds after it, and the rounds.
 _CHANGES, _BINDS, _ROUNDS = 35, 20, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
@@ -204,7 +205,7 @@ class RandomState:
         """Pods come and go of which no watch gets an event: the next audit of an extender counts them, and their units."""
         if "explain" not in self._stage.claims or self._rng.random() > _DRIFTS:
             return
-        async with self._stage.extender({"audit-interval": "10s", "metrics-address": "127.0.0.1:0"}):
+        async with self._stage.extender({"audit-interval": "10s", **_METRICS}):
             before = (await self._state()).pods
             with self._plane.losing_events():
                 for name in self._rng.sample(self._pods, len(self._pods) // 3):
@@ -231,15 +232,18 @@ class RandomState:
         """The drift by the last audit, which waits for the watch to come to its list; empty before the first one."""
         labels = {"metadata": {"labels": {"example.com/tick": f"{self._rng.random()}"}}}
         await self._patch(tick["metadata"]["name"], labels)
-        port = port_in((self._stage.folder / "extender.log").read_text())
-        series = series_in((await self._stage.observer.get(f"http://127.0.0.1:{port}/metrics")).text)
         found = {
             (name.rpartition("_")[2], label): int(value)
-            for (name, pairs), value in series.items()
+            for (name, pairs), value in series_in(await self._metrics()).items()
             for _, label in pairs
             if name.startswith("gpushare_book_drift_")
         }
         return +Counter(found)
+
+    async def _metrics(self) -> str:
+        """The metrics of the extender that the case started last."""
+        port = port_in((self._stage.folder / "extender.log").read_text())
+        return (await self._stage.observer.get(f"http://127.0.0.1:{port}/metrics")).text
 
     async def remove(self) -> None:
         """Remove what is not the namespace's."""
@@ -254,15 +258,26 @@ class RandomState:
         urls = (observer.cluster.extender_url(), fresh)
         state, budgets = await self._state(), await self._api.list(POD_DISRUPTION_BUDGETS, self._stage.namespace)
         found = [*kept_room(state, self._book, self._binding)]
+        # The reasons of each refusal that the end of pods would cure on some node.
+        curable: list[Collection[str]] = []
         for verb, body in questions.asked(self._rng, await observer.pods(), self.units, {}, claims):
             ours, its = [(await observer.post_to(url + verb, body)).json() for url in urls]
             # The policy fragmentation goes by the pods that an extender has seen.
             is_alike = ours == its or (verb == spec.PRIORITIZE and "fragmentation" in body)
             assert is_alike, f"an extender that has just started answers {verb} otherwise"
+            if verb == spec.FILTER and not ours.get("NodeNames") and ours.get("FailedNodes"):
+                curable.append(ours["FailedNodes"].values())
             asked = Asked(0.0, verb, json.loads(body), ours)
             found += (*right_choices(state, asked), *right_victims(state, asked))
             found += right_price(state, asked, budgets) if verb == spec.PREEMPT else ()
             found += right_scores(state, asked) if verb == spec.PRIORITIZE and "binpack" in claims else ()
+        if "explain" in claims:
+            text, reasons = await self._metrics(), {one for of in curable for one in of}
+            counted = sum(
+                total_in(text, "gpushare_extender_requests_total", verb="filter", verdict="refused", reason=one)
+                for one in reasons
+            )
+            assert counted == len(curable), f"{counted} refusals have one of {reasons}, should be {len(curable)}"
         book, its_book = [(await observer.inspect(url=url))["nodes"] for url in urls]
         book, its_book = ([one for one in of if one["name"] in self.units] for of in (book, its_book))
         assert book == its_book
@@ -453,7 +468,7 @@ async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number
             for _ in range(_CHANGES):
                 await state.change()
             await state.lose_answers()
-            async with stage.extender() as fresh:
+            async with stage.extender(_METRICS if "explain" in stage.claims else None) as fresh:
                 # Each may read all changes until then.
                 await asyncio.sleep(LAG_SECONDS)
                 await state.ask(fresh)
