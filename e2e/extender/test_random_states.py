@@ -290,10 +290,13 @@ class RandomState:
         pods = [await self._create(self._wishing(node)) for node in places]
         before = await self._state()
         for pod, node in zip(pods, places, strict=True):
-            error = await self._stage.bind(pod, node)
+            # Some orders are given again before they have an answer.
+            orders = 1 if self._stage.may_refuse_again else self._rng.choice((1, 2))
+            errors = await asyncio.gather(*(self._stage.bind(pod, node) for _ in range(orders)))
             after = await self._state()
-            wrong = wrong_bind(before, pod, node, after.pods[pod["metadata"]["uid"]], error)
-            assert not wrong, f"{pod['metadata'].get('annotations')}, {units_of(pod)} units, {node}: {wrong}"
+            for error in errors:
+                wrong = wrong_bind(before, pod, node, after.pods[pod["metadata"]["uid"]], error)
+                assert not wrong, f"{pod['metadata'].get('annotations')}, {units_of(pod)} units, {node}: {wrong}"
             before = after
 
     def _wishing(self, node: str) -> Object:
