@@ -162,6 +162,22 @@ async def test_a_fault_of_the_own_container_ends_the_plugin(simulate: Simulate, 
         assert "only a new container may cure that, so this one ends if it lasts 30 s" in text
 
 
+async def test_each_absence_of_the_driver_is_reported(simulate: Simulate) -> None:
+    """A driver that was back and goes away again is news: the event is counted again, and the cards are unhealthy again."""
+    word = "GPUShareNoCards"
+    async with running(simulate("t4x2", driver=NEW)) as rig:
+        for times in (1, 2):
+            rig.state.set_init_return(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+            await rig.parts.nvml.ask(lambda session: pynvml.nvmlShutdown())
+            await rig.reached(["no driver", "no driver"])
+            await until(
+                lambda times=times: [one["count"] for one in rig.api.events if one["reason"] == word] == [times]
+            )
+            rig.state.set_init_return(pynvml.NVML_SUCCESS)
+            rig.clock.now += SURVEY
+            await rig.reached(["", ""])
+
+
 async def test_an_operators_annotation_that_stays_heals_once(simulate: Simulate) -> None:
     """A card that becomes unhealthy later stays unhealthy; the word counts again when it is written again."""
     word = "gpushare.aliyun.com/recovered"

@@ -146,6 +146,7 @@ async def test_lost_answer_keeps_the_card_until_its_fate_is_certain(is_ordered_a
             with pytest.raises(BindError, match="refused"):
                 await b.bind("a", "m")
         assert b.used("m") == [14]
+        assert b.binder.is_under_way("d", "a", "uid-a"), "an audit would end its reservation"
         with pytest.raises(DoesNotFitError):
             await b.bind("b", "m")
 

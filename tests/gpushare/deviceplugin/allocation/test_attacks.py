@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
+import pytest
 
 from gpushare.errors import GpushareError
 from gpushare.manifests import Pod
@@ -44,8 +45,9 @@ async def kept(node: AdmittingNode) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_lost_answer_does_not_end_the_restoration() -> None:
-    """The write took effect, so what differs later was written by the pod's author, and is put back."""
+@pytest.mark.parametrize("starts", [1, 2])
+async def test_a_lost_answer_does_not_end_the_restoration(starts: int) -> None:
+    """The write took effect and stays, and what differs later was written by the pod's author, and is put back."""
     async with stage([gpu_pod("a", 3, card=0)]) as node:
         await node.admit("a")
         answer = node.api.answer
@@ -60,12 +62,15 @@ async def test_a_lost_answer_does_not_end_the_restoration() -> None:
         node.api.answer = lost
         with contextlib.suppress(GpushareError):
             await node.start("a")
-        await node.start("a")
+        for _ in range(starts - 1):
+            await node.start("a")
         runs(node.pod("a"))
         change(node, "a")
         change(node, "a", **{INDEX: "1"})
         async with kept(node):
             await until(lambda: node.card("a") == "0")
+
+        assert node.written("a")["ASSIGNED"] == "true"
 
 
 def writes(node: AdmittingNode) -> list[str]:
