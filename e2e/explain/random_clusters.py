@@ -45,16 +45,18 @@ class RandomCluster:
 def random_cluster(seed: int) -> RandomCluster:
     """The cluster of a seed."""
     chance = random.Random(seed)
-    nodes = [_node(f"n{at}-{seed}", chance) for at in range(chance.randint(1, 4))]
+    # Pods of two containers leave a slot of each card unused, and the sum of a node does not show that.
+    slots = chance.choice(((0,), (0, 3, 3, 5)))
+    nodes = [_node(f"n{at}-{seed}", chance.choice(slots), chance) for at in range(chance.randint(1, 4))]
     bound = [_bound(f"b{at}", chance.choice(nodes), chance) for at in range(chance.randint(0, 6))]
-    return RandomCluster(nodes, bound, _asked(chance))
+    return RandomCluster(nodes, bound, _asked(chance, names_slots=len(slots) > 1))
 
 
-def _node(name: str, chance: random.Random) -> Object:
+def _node(name: str, slots: int, chance: random.Random) -> Object:
     units = [chance.randint(1, 16) for _ in range(chance.randint(1, 4))]
     model, unhealthy = chance.choice(MODELS), chance.randrange(6)
     amounts = {"cpu": chance.choice(["2", "3", "64"]), "pods": chance.choice(["7", "110", "110"])}
-    node = node_of(name, *units, model=model, unhealthy=unhealthy, amounts=amounts)
+    node = node_of(name, *units, model=model, unhealthy=unhealthy, slots=slots, amounts=amounts)
     node["metadata"]["labels"][_LABEL] = chance.choice("xy")
     node["spec"] = {"taints": [TAINT] if chance.random() < 0.2 else [], "unschedulable": chance.random() < 0.1}
     return node
@@ -108,13 +110,17 @@ def _bound(name: str, node: Object, chance: random.Random) -> Object:
     card, units = chance.choice(cards), chance.randint(1, 6)
     annotations = booking(units, card["index"], device_units=card["units"]) if chance.random() < 0.9 else {}
     where = node["metadata"]["name"]
-    return gpu_pod(name, units, bound_to=where, annotations=annotations)
+    pod = gpu_pod(name, units, bound_to=where, annotations=annotations)
+    return _with_slots(pod) if card["slots"] else pod
 
 
-def _asked(chance: random.Random) -> Object:
+def _asked(chance: random.Random, *, names_slots: bool) -> Object:
     wishes = chance.choice(_WISHES)
-    units = 4 if "2,2" in wishes.values() else chance.randint(2, 6)
-    pod = gpu_pod("asked", units, annotations=wishes)
+    is_split = "2,2" in wishes.values()
+    units = 4 if is_split else chance.randint(2, 3 if names_slots else 6)
+    second = [1] if names_slots and not is_split else []
+    pod = gpu_pod("asked", units - len(second), *second, annotations=wishes)
+    pod = _with_slots(pod) if names_slots else pod
     pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
     pod["spec"]["tolerations"] = NEVER_READY + ([{"key": TAINT["key"], "operator": "Exists"}] * (chance.random() < 0.3))
     if chance.random() < 0.3:
@@ -122,11 +128,19 @@ def _asked(chance: random.Random) -> Object:
     return pod
 
 
+def _with_slots(pod: Object) -> Object:
+    """The pod with a slot for each of its containers."""
+    for one in pod["spec"]["containers"]:
+        one["resources"]["limits"][spec.RESOURCE_SLOT] = 1
+    return pod
+
+
 def of_size(pod: Object, name: str, units: int, model: str) -> Object:
     """The same pod with another name and amount, on any card of the model."""
     changed: Object = json.loads(json.dumps(pod))
     changed["metadata"] = {"name": name, "annotations": {spec.WISH_MODEL: model}}
-    changed["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_MEMORY] = units
+    first, *others = changed["spec"]["containers"]
+    first["resources"]["limits"][spec.RESOURCE_MEMORY] = units - len(others)
     return changed
 
 

@@ -48,7 +48,7 @@ def _is_refused(pod: dict[str, Any]) -> bool:
 async def largest_is_right(observer: Observer, asked: dict[str, Any], model: dict[str, Any]) -> None:
     """A pod of the largest size is bound, and one that is a unit larger is not."""
     for units, name in ((model["largest"], "largest"), (model["largest"] + 1, "larger")):
-        if units:
+        if units >= len(asked["spec"]["containers"]):
             await observer.create(of_size(asked, name, units, model["model"]))
             bound = await is_bound_or_refused(observer, {name})
             assert set(bound) == ({name} if name == "largest" else set()), f"{units} units of {model}"
