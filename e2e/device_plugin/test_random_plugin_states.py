@@ -144,6 +144,8 @@ class PluginHistory:
 
     async def _bypass(self) -> None:
         """Pods that no extender has seen get a card with room for them, and are refused if none has."""
+        # A card that has just failed is still in the plugin's list.
+        await self.settle()
         await self._book()
         await self._admit()
         for _ in range(3):
