@@ -51,7 +51,13 @@ async def command(binaries: Binaries) -> AsyncIterator[Command]:
         try:
             await plane.start()
             await run("kubectl", "apply", "--server-side", *(f"--filename={kind}" for kind in kinds))
-            await run("kubectl", "wait", "--for=condition=Established", "customresourcedefinitions", "--all")
+            # `kubectl wait` fails on a kind that has no conditions yet.
+            columns = 'jsonpath={range .items[*]}{.status.conditions[?(@.type=="Established")].status}{"\\n"}{end}'
+            await eventually(
+                lambda: run("kubectl", "get", "customresourcedefinitions", f"--output={columns}"),
+                lambda text: set(text.splitlines()) == {"True"},
+                "the kinds of the Prometheus operator are established",
+            )
             yield run
         finally:
             await plane.stop()
