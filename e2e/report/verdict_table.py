@@ -22,7 +22,7 @@ Judged = Literal["ok", "wrong", "unknown"]
 WHOLE_CLUSTER: Final = "whole cluster"
 # The columns of one target, from the instant to the real; others come after them.
 CLUSTERS: Final = ("embedded", "controlplane", "kind")
-# What XML 1.0 allows.
+# All but the characters that XML 1.0 allows.
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

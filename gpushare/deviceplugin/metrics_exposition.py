@@ -56,7 +56,7 @@ _COUNTERS: Final = (
     (
         "repairs",
         "outcome",
-        "Repairs: pods whose annotation was moved to the card of their ids, and each refusal to start a container of a pod.",
+        "Annotations of pods that were moved to the card of their ids, and refusals to start a container of a pod.",
     ),
     ("unadmitted_pods", "action", "Pods that failed admission for a reason that has passed, by what was done."),
     ("overuse_evictions", "outcome", "Evictions of pods that went on to use more than they booked, by outcome."),

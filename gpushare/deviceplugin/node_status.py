@@ -65,7 +65,7 @@ WATCHED_SECONDS: Final = 60.0
 # After a failure, and the least between two comparisons, in seconds.
 RETRY_SECONDS: Final = 2.0
 PAUSE_SECONDS: Final = 0.1
-# A kubelet has this long to take a list in which a card recovered, before the Node shows it: no call tells that it has.
+# Seconds between a list in which a card recovered and its Node: a kubelet acknowledges no list.
 LEAD_SECONDS: Final = 0.25
 
 

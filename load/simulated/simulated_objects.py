@@ -83,7 +83,7 @@ class Cards:
         self.used = Counter[tuple[str, int | None]]()
 
     def use(self, pod: Pod, units: int) -> None:
-        """The pod has so many units more on its card and node."""
+        """The pod adds these units to its card and node."""
         for card in {None, pod.card}:
             self.used[pod.node, card] += units
 

@@ -1,4 +1,4 @@
-"""Ask a Docker through its own command; where a private dockerd lives."""
+"""Ask a Docker through its own command; the folders of a private dockerd."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class PluginMetrics:
         self.held: Callable[[], Mapping[str, str]] = dict
         # Answers to Allocate: ``refused`` ones end their pod.
         self.allocations = Counter(granted=0, refused=0)
-        # Pods whose annotation follows their ids, and each time that a container of a pod was held.
+        # Annotations that followed the ids of their pod, and refusals to start a container.
         self.repairs = Counter(exchanged=0, held=0)
         # Pods that the kubelet had turned away.
         self.unadmitted_pods = Counter(reported=0, deleted=0)

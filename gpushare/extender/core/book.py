@@ -57,7 +57,7 @@ class Book:
 
     def __init__(self, workload: Workload | None = None, *, most_requests: int = MOST_REQUESTS) -> None:
         """``workload`` counts what the policy ``fragmentation`` asks for; ``most_requests`` are remembered with their answers."""
-        # By node, nothing booked: the cards as its Node object shows them, and with those unhealthy that were declared so.
+        # By node, with nothing booked: the cards that its Node object shows, and the same after the declared ones are unhealthy.
         self._shown: dict[str, NodeDevices] = {}
         self._unhealthy: dict[str, frozenset[int]] = {}
         self._cards: dict[str, NodeDevices] = {}

@@ -2,7 +2,7 @@
 
 A reservation is written before the Binding is sent. An extender removes it once it has seen the pod bound (anywhere), being
 deleted or gone: until then the Binding may still take effect, however late. It removes its own as well if it has sent no Binding.
-``seen`` is the newest resourceVersion of a pod whose reservation was removed because it is bound: a book that has not come so far
+``seen`` is the newest resourceVersion of a pod that is bound and so has no reservation any more: a book that has not come so far
 may lack that pod, so nothing may be decided on it.
 """
 

@@ -153,7 +153,7 @@ async def test_late_events_come_in_order_and_none_is_lost() -> None:
 
 
 class Lists:
-    """A client whose watches break after what was there at their begin: the next of ``lists``, the last for ever."""
+    """A client with watches that break after their first objects: the next of ``lists``, and from then on the last."""
 
     def __init__(self, *lists: str) -> None:
         self.lists = list(lists)
@@ -222,7 +222,7 @@ def test_a_forgotten_pod_is_tried_again_after_five_minutes() -> None:
 
 
 def test_a_change_during_the_attempt_is_not_missed() -> None:
-    """A pod that is refused while room comes is tried again at once."""
+    """A pod that is refused while room comes is tried again immediately."""
     queue = SchedulingQueue()
     queue.add(POD, 0)
     item = take(queue, 0)

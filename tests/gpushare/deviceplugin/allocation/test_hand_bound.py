@@ -132,7 +132,7 @@ async def test_ids_do_not_overrule_a_wish_before_the_start(
 
 
 async def test_pods_that_come_later_keep_no_start_waiting() -> None:
-    """A start judges the pods without a card that are there when it begins, however many come meanwhile."""
+    """A start judges the pods without a card that are there when it begins, and none that comes later."""
     async with stage([gpu_pod("mine", 2, card=0)]) as node:
         await node.admit("mine")
         # The annotation is gone and a new process knows nothing of it, so the start judges the pods without a card.
