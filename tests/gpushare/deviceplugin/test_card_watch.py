@@ -369,7 +369,7 @@ async def test_a_condition_that_was_not_written_is_written_soon(
         lost = iter([(504, {"kind": "Status", "code": 504, "message": "timeout"})])
         api.fault = lambda method, path: next(lost, None) if method == "PATCH" else None
         rig.parts.node.show_limits(ENDED)
-        await until(lambda: len(api.nodes[0]["status"]["conditions"]) == 2)
+        await until(lambda: len(api.nodes[0]["status"]["conditions"]) == 2, seconds=node_status.WATCHED_SECONDS / 4)
 
     assert next(lost, None) is None
 
