@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,8 +14,10 @@ import pytest_asyncio
 
 from clusters.api.api_client import Object
 from clusters.api.waiting import eventually
+from clusters.images.behaviour import probe_container
 from clusters.provider import LimitSpec, NodeSpec
 from clusters.targets import Target
+from e2e import spec
 from e2e.builders import gpu_pod
 from e2e.bursts.judge import is_running
 from e2e.bursts.world import LIMITED
@@ -111,12 +115,34 @@ class LimitedCluster:
         await self.observer.create(on(pod, name))
         await self.running(name, pod["metadata"]["name"])
 
+    async def is_right(self, name: str, **facts: Any) -> None:
+        """Wait until nothing is wrong with the limits of the node."""
+        await eventually(lambda: self.wrong(name, **facts), lambda found: not found, f"the limits of {name} are right")
+
+    async def end_process(self, name: str) -> None:
+        """The process of the node's pod ends; its container starts again."""
+        (pod,) = await self.running(name, "p")
+        at = pod["status"]["containerStatuses"][0]["containerID"].rpartition("://")[2]
+        files = self.observer.cluster.kubelet_folder(name) / "proc"
+
+        async def pids() -> list[int]:
+            return [int(file.parent.name) for file in files.glob("*/cgroup") if at in file.read_text()]
+
+        (pid,) = await eventually(pids, bool, f"the container of {name} has a process")
+        os.kill(pid, signal.SIGKILL)
+
     async def wrong(self, name: str, **facts: Any) -> list[str]:
         """The findings about a node, with these facts instead of its situation's."""
         facts = {**self.situations[name].facts, **facts}
         instead = {(f"{pod}.{name}", container): limit for (pod, container), limit in facts.get("set", {}).items()}
         found = await self.look.wrong(name, **{**facts, "set": instead})
         return found if self.look.judged else [*found, f"no container of {name} runs: nothing to judge"]
+
+
+def process_pod() -> dict[str, Any]:
+    """A pod with a real process."""
+    container = probe_container("c0", "python:3", "look", "--seconds", "600", limits={spec.RESOURCE_MEMORY: 3})
+    return by("p", 3, **container)
 
 
 def by(name: str, units: int, /, **changes: Any) -> dict[str, Any]:
