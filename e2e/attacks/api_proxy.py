@@ -1,4 +1,4 @@
-"""A proxy between one program and the API server, at which each call is counted, and may be refused or lost."""
+"""A proxy between a program and a server, such as the API server, at which each call is counted, and may be refused or lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import yaml
 from aiohttp import web
@@ -69,15 +69,16 @@ class ApiProxy:
         server = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         self._far = Connection(server, tls=ssl.create_default_context(cadata=authority(kubeconfig)))
 
-    async def open(self) -> None:
+    async def __aenter__(self) -> Self:
         """Let calls in."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._carry)
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_CLOSE_SECONDS, access_log=None)
         await self._runner.setup()
         await web.TCPSite(self._runner, _HOST, self._port).start()
+        return self
 
-    async def close(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """End it, and the watches that go through it."""
         if self._runner is not None:
             await self._runner.cleanup()

@@ -70,15 +70,14 @@ class Observed:
     @contextlib.asynccontextmanager
     async def observing(self) -> AsyncIterator[None]:
         """Inside, its proxy is open and its stderr is read."""
-        await self.proxy.open()
-        self.read_stderr()
-        try:
-            yield
-        finally:
-            self.leave_stderr()
-            os.close(self._pipe)
-            self._log.close()
-            await self.proxy.close()
+        async with self.proxy:
+            self.read_stderr()
+            try:
+                yield
+            finally:
+                self.leave_stderr()
+                os.close(self._pipe)
+                self._log.close()
 
     def read_stderr(self) -> None:
         """Read its stderr from now on."""

@@ -147,13 +147,13 @@ class ExtenderUnderTest:
         probe["spec"]["priorityClassName"] = name
         await admitted(self.api, probe, self.namespace, dry_run=True)
 
-    async def bound_to(self, name: str) -> str:
+    async def bound_to(self, name: str, *, seconds: float = 120) -> str:
         """Wait until the pod is bound; its node."""
 
         def is_bound(pod: Object) -> bool:
             return bool(pod["spec"].get("nodeName"))
 
-        pod = await eventually(lambda: self.observer.pod(name), is_bound, f"{name} is bound", seconds=120)
+        pod = await eventually(lambda: self.observer.pod(name), is_bound, f"{name} is bound", seconds=seconds)
         return str(pod["spec"]["nodeName"])
 
     @contextlib.asynccontextmanager

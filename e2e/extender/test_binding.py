@@ -203,19 +203,15 @@ async def test_d20_a_refused_binding_leaves_no_annotation(stage: ExtenderUnderTe
         return list(map(str, judge([refused, await stage.observer.listed()], refused_binds)))
 
     proxy.refuse = refuse
-    await proxy.open()
-    try:
-        async with stage.extender(account=through) as url:
-            refused = await _bind(stage, pod, name, url)
-            assert is_refusal(refused)
-            await eventually(left, lambda found: not found, "no annotation of the refused pod names a card")
-            await stage.used(name, 0, url=url)
-            is_shut = False
-            accepted = await _bind(stage, pod, name, url)
-            assert not is_refusal(accepted), accepted
-            await stage.used(name, 9, url=url)
-    finally:
-        await proxy.close()
+    async with proxy, stage.extender(account=through) as url:
+        refused = await _bind(stage, pod, name, url)
+        assert is_refusal(refused)
+        await eventually(left, lambda found: not found, "no annotation of the refused pod names a card")
+        await stage.used(name, 0, url=url)
+        is_shut = False
+        accepted = await _bind(stage, pod, name, url)
+        assert not is_refusal(accepted), accepted
+        await stage.used(name, 9, url=url)
     assert (await stage.observer.pod("p"))["spec"]["nodeName"] == name
     await stage.used(name, 9)
 

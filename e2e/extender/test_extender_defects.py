@@ -11,15 +11,18 @@ from typing import Final
 
 import pytest
 
-from clusters.api.resources import NODES
-from clusters.api.waiting import eventually
+from clusters.api.connection import Connection
+from clusters.api.waiting import eventually, until
 from clusters.provider import NodeSpec
 from e2e import spec
+from e2e.attacks.api_proxy import ApiProxy
 from e2e.builders import booking, gpu_pod
 from e2e.checkers.pod_requests import card_of
+from e2e.extender import schedulers
 from e2e.extender.extender_under_test import ExtenderUnderTest
 from e2e.live_history import LiveHistory
 from e2e.observer import Observer, OwnCluster, observing
+from e2e.tcp_proxy import proxy_to_api
 
 # A node of two cards of 14 units. On one card the scheduler's own sum would hide D15: it counts pods that leave.
 _NODE: Final = "a2"
@@ -143,23 +146,34 @@ async def test_d26_nothing_but_the_contract_is_open(stage: ExtenderUnderTest) ->
 
 @ON_STAND_INS
 @pytest.mark.promise("D29")
-@pytest.mark.needs("call")
-async def test_d29_a_pod_that_was_asked_about_too_early_is_called(stage: ExtenderUnderTest, name: str) -> None:
-    """D29: asked about a full node only while another has room, a pod waited five minutes; now the other node shows its room."""
-    await stage.node(f"{name}-full", 100, 1)
-    await stage.node(name, 100, 1)
-    await stage.booked("there", f"{name}-full", 0, 60)
-    await stage.used(f"{name}-full", 60)
-    (pod,) = await stage.create(stage.pod("waits", 50))
+async def test_d29_a_pod_that_was_refused_too_early_is_bound(stage: ExtenderUnderTest, name: str) -> None:
+    """D29: asked before its watch showed a free card, the extender refused it, and the pod waited five minutes."""
+    await stage.node(name, 100)
+    await stage.booked("there", name, 0, 60)
+    account = stage.folder / "kubeconfig"
+    async with (
+        proxy_to_api(await stage.account(), account) as api,
+        stage.extender(account=account) as url,
+        ApiProxy(Connection(url)) as extender,
+        stage.scheduler(stage.configuration(extender.url)),
+    ):
+        await stage.used(name, 60, url=url)
+        await stage.create(stage.pod("waits", 50, scheduler=schedulers.NAME, node=name))
+        await stage.observer.waits_because("waits", "")
+        try:
+            api.cut(silent=True)
+            earlier = len(extender.calls)
+            await stage.observer.delete("there", 0)
+            await until(
+                lambda: extender.calls[earlier:],
+                lambda calls: any(call.path.endswith(spec.FILTER) and call.received for call in calls),
+                "the scheduler has asked again",
+            )
+            assert "nodeName" not in (await stage.observer.pod("waits"))["spec"]
+        finally:
+            api.restore()
 
-    async with stage.calling(name):
-        assert await stage.fits(pod, f"{name}-full") == []
-    if "room" in stage.claims:
-        rooms = [
-            spec.NODE_ROOM in ((await stage.api.get(NODES, node))["metadata"].get("annotations") or {})
-            for node in (name, f"{name}-full")
-        ]
-        assert rooms == [True, False]
+        assert await stage.bound_to("waits", seconds=60) == name
 
 
 @ON_STAND_INS

@@ -56,13 +56,9 @@ class ProxiedClient(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def proxied(cluster: Cluster) -> AsyncIterator[ProxiedClient]:
     """To the cluster."""
-    proxy = ApiProxy(Connection.from_kubeconfig(cluster.kubeconfig))
-    await proxy.open()
-    try:
-        async with ApiClient(Connection(proxy.url)) as api:
-            yield ProxiedClient(proxy, api)
-    finally:
-        await proxy.close()
+    far = Connection.from_kubeconfig(cluster.kubeconfig)
+    async with ApiProxy(far) as proxy, ApiClient(Connection(proxy.url)) as api:
+        yield ProxiedClient(proxy, api)
 
 
 def run_of(api: ApiClient, name: str) -> Tenancy:

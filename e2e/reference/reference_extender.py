@@ -17,6 +17,7 @@ from typing import Final
 
 from aiohttp import web
 
+from clusters.api.api_client import ApiError
 from clusters.api.connection import TransportError
 from clusters.api.resources import CONFIG_MAPS, NODES, PODS, Resource
 from e2e.reference import reference_faults
@@ -24,13 +25,13 @@ from e2e.reference.reference_answers import Question, errors, filtered, gpu_node
 from e2e.reference.reference_api import Api
 from e2e.reference.reference_binding import Binder
 from e2e.reference.reference_book import Book, bans
-from e2e.reference.reference_pods import Faults, Object, is_over
+from e2e.reference.reference_pods import Faults, Object
 
 _LOG: Final = logging.getLogger("reference implementation.extender")
 _ROOT: Final = "/gpushare-scheduler"
 _BAN: Final = "unhealthy-gpu-"
-# Late enough that a scheduler has asked before.
-_LATE_SECONDS: Final = 8.0
+_ROOM: Final = "aliyun.com/gpushare-room"
+_CALL_SECONDS: Final = 1.0
 # A queue of names is quick: another pod has the name by then only if that pod comes at the same moment.
 _QUEUE_SECONDS: Final = 0.005
 _MALFORMED: Final = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
@@ -77,8 +78,7 @@ class Watcher:
     def _pod(self, kind: str, pod: Object) -> None:
         # A queue of names has passed over the mark, too, if another pod has the name by then.
         is_leaving = kind == "DELETED" or pod["metadata"].get("deletionTimestamp")
-        is_late = "d17-keyed-by-name" in self._faults and is_leaving
-        if is_late or ("d29-learns-late" in self._faults and (kind == "DELETED" or is_over(pod))):
+        if "d17-keyed-by-name" in self._faults and is_leaving:
             task = asyncio.create_task(self._later(kind, pod))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -93,11 +93,8 @@ class Watcher:
 
     async def _later(self, kind: str, pod: Object) -> None:
         await asyncio.sleep(_QUEUE_SECONDS)
-        if "d17-keyed-by-name" in self._faults and any(_is_successor(one, pod) for one in self._book.pods.values()):
-            return
-        if "d29-learns-late" in self._faults and (kind == "DELETED" or is_over(pod)):
-            await asyncio.sleep(_LATE_SECONDS)
-        self._apply(kind, pod)
+        if not any(_is_successor(one, pod) for one in self._book.pods.values()):
+            self._apply(kind, pod)
 
 
 def _is_successor(one: Object, pod: Object) -> bool:
@@ -111,7 +108,7 @@ class Routes:
 
     def __init__(self, book: Book, binder: Binder) -> None:
         self._book, self._binder, self._faults = book, binder, book.faults
-        self._lock = asyncio.Lock()
+        self._refused: dict[str, Question] = {}
 
     def application(self) -> web.Application:
         """All that is open."""
@@ -144,9 +141,24 @@ class Routes:
             answer = filtered(self._book, asked)
             if "filter-books" in self._faults and asked.pod is not None and answer["NodeNames"]:
                 self._binder.assume(asked.pod, answer["NodeNames"][0])
+            if asked.pod is not None and not answer["NodeNames"]:
+                self._refused[str((asked.pod.get("metadata") or {}).get("uid"))] = asked
             return web.json_response(answer)
         except _MALFORMED as error:
             return web.json_response(errors(f"cannot read this: {error}"))
+
+    async def call(self, api: Api) -> None:
+        """For ever: a node that has room for a pod that was refused changes, so that its scheduler asks again."""
+        while "d29-calls-no-pod" not in self._faults:
+            await asyncio.sleep(_CALL_SECONDS)
+            for uid, asked in list(self._refused.items()):
+                fitting = filtered(self._book, asked)["NodeNames"]
+                if fitting or uid not in self._book.pods:
+                    del self._refused[uid]
+                if fitting and uid in self._book.pods:
+                    changed = {"metadata": {"annotations": {_ROOM: str(time.time_ns())}}}
+                    with contextlib.suppress(ApiError, TransportError):
+                        await api.patch(NODES, fitting[0], changed, subresource="status")
 
     async def prioritize(self, request: web.Request) -> web.Response:
         """How full are they?"""
@@ -214,7 +226,9 @@ async def _serve(port: int, kubeconfig: Path, faults: Faults) -> None:
         watcher = Watcher(api, book)
         watching = asyncio.create_task(watcher.run())
         await watcher.is_synced.wait()
-        runner = web.AppRunner(Routes(book, Binder(api, book, time.time_ns)).application(), access_log=None)
+        routes = Routes(book, Binder(api, book, time.time_ns))
+        calling = asyncio.create_task(routes.call(api))
+        runner = web.AppRunner(routes.application(), access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", port).start()
         _LOG.info("at your service on port %d, wrong in: %s", port, ", ".join(sorted(faults)) or "nothing")
@@ -222,6 +236,7 @@ async def _serve(port: int, kubeconfig: Path, faults: Faults) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
         await stopped.wait()
         watching.cancel()
+        calling.cancel()
         await runner.cleanup()
 
 

@@ -16,7 +16,7 @@ EXTENDER: Final = frozenset({
     "d06-cards-averaged", "d10-unhealthy-cards-offered", "d11-bad-ban-is-card-0", "d12-room-wraps", "d13-nodes-frozen",
     "d14-frozen-while-empty", "d15-freed-when-deletion-starts", "d17-keyed-by-name",
     "d18-book-read-in-pieces", "d19-unknown-node-panics", "d20-annotations-before-bind", "d21-init-and-sidecars-ignored",
-    "d23-nodes-for-names", "d24-node-locked", "d25-no-prioritize", "d26-profiles-open", "d29-learns-late",
+    "d23-nodes-for-names", "d24-node-locked", "d25-no-prioritize", "d26-profiles-open", "d29-calls-no-pod",
     "d30-author-believed",
     # Parts of its dialect.
     "all-in-one-map", "bind-not-idempotent", "cpu-only-pods-refused", "original-texts", "refused-bind-500",
