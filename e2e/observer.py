@@ -181,15 +181,17 @@ class Observer:
 
     async def variables(self, pod: Mapping[str, Any]) -> list[dict[str, str]]:
         """The variables of each GPU container of a pod, from its log; init containers first."""
-        path = PODS.path(self.namespace, pod["metadata"]["name"], "log")
+        # They are sorted: this one comes last.
+        last = f"{spec.ENV_VISIBLE}="
         given = []
         for container in gpu_containers(pod):
-            log = await self._log(path, container.name)
+            log = await self.log_with(last, pod["metadata"]["name"], container.name)
             given.append(dict(line.split("=", 1) for line in log.splitlines() if "=" in line))
         return given
 
-    async def _log(self, path: str, container: str) -> str:
-        """Wait until a container has printed its variables: it runs before that, and a new kubelet does not know its pods yet."""
+    async def log_with(self, text: str, pod: str, container: str) -> str:
+        """Wait until a container has printed a text: it runs before that, and a new kubelet does not know its pods yet."""
+        path = PODS.path(self.namespace, pod, "log")
 
         async def read() -> str:
             try:
@@ -199,9 +201,7 @@ class Observer:
                     raise
                 return ""
 
-        # They are sorted: this one comes last.
-        last = f"{spec.ENV_VISIBLE}="
-        return await eventually(read, lambda log: last in log, f"{path} of {container} has {last}")
+        return await eventually(read, lambda log: text in log, f"{path} of {container} has {text}")
 
     async def restart(self, node: str, what: str) -> None:
         """Restart a node's ``plugin``, its ``kubelet``, or ``both``: then the kubelet comes up first."""

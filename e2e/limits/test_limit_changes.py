@@ -99,12 +99,7 @@ async def test_each_life_of_a_container_is_verified(limited: LimitedCluster, nam
 async def test_a_process_at_its_limit_is_out_of_memory_alone(limited: LimitedCluster, name: str) -> None:
     """One MiB beyond the share is refused although the card has room; the neighbour holds its whole share and runs on."""
     observer = limited.observer
-    path = PODS.path(observer.namespace, f"greedy.{name}", "log")
-    await eventually(
-        lambda: observer.cluster.api.text(path, {"container": "c0"}),
-        lambda log: "out of memory" in log,
-        "it is refused",
-    )
+    await observer.log_with("out of memory", f"greedy.{name}", "c0")
     (modest,) = await limited.running(name, "modest")
     assert modest["status"]["containerStatuses"][0]["restartCount"] == 0
     (card,) = observer.cluster.cards(name)
