@@ -20,10 +20,12 @@ POD_ALLOCATION: Final = "scheduler.framework.gpushare.allocation"  # D const.go;
 # Ours, beside the original's: the extender that bound the pod, its other card during an exchange, the cards of a node, its slots.
 POD_EXTENDER: Final = "ALIYUN_COM_GPU_MEM_EXTENDER"
 POD_REPAIR: Final = "ALIYUN_COM_GPU_MEM_REPAIR"
+POD_ENDED: Final = "ALIYUN_COM_GPU_MEM_ENDED"
 NODE_CARDS: Final = "aliyun.com/gpushare-cards"
 NODE_RECOVERED: Final = "gpushare.aliyun.com/recovered"
 EVENT_CARD_UNHEALTHY: Final = "GPUShareCardUnhealthy"
 EVENT_CARD_RECOVERED: Final = "GPUShareCardRecovered"
+EVENT_ANNOTATIONS_CHANGED: Final = "GPUShareAnnotationsChanged"
 EVENT_UNADMITTED: Final = "GPUShareUnadmitted"
 EVENT_MEMORY_OVERUSE: Final = "GPUShareMemoryOveruse"
 EVENT_MEMORY_OVERUSE_ENDED: Final = "GPUShareMemoryOveruseEnded"

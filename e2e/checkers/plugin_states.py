@@ -143,5 +143,14 @@ def wrong_metrics(state: NodeState, text: str, unit_mib: int, counts: Mapping[tu
         found = [each for (of, pairs), each in series.items() if of == name and {*labels} <= {one for _, one in pairs}]
         if sum(found) != value:
             yield f"{name} of {labels} is {found}, should be {value}"
+    yield from ended_pods(state, text)
     if [each for (of, _), each in series.items() if of == "gpushare_unit_bytes"] != [unit_mib << 20]:
         yield f"gpushare_unit_bytes is not {unit_mib} MiB"
+
+
+def ended_pods(state: NodeState, text: str) -> Iterator[str]:
+    """Pods that have ended, and a booking of theirs is still published."""
+    uids = {pod["metadata"]["uid"] for pod in state.pods.values()}
+    for name, pairs in series_in(text):
+        if name == "gpushare_pod_booked_bytes" and dict(pairs)["uid"] not in uids:
+            yield f"{name} of {dict(pairs)}, which has ended"

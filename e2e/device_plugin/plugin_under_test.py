@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from clusters.processes.program import Program
 from clusters.simulated_node import SimulatedNode, environment_of_programs
 from clusters.targets import Target
 from e2e import spec
+from e2e.attacks.api_proxy import ApiProxy
 from e2e.builders import booking, gpu_pod
 from e2e.checkers.history import Card, Cards, Rule, judge
 from e2e.checkers.plugin_answers import PLUGIN_RULES
@@ -48,6 +50,7 @@ class PluginUnderTest:
         self.node = node
         self.kubelet = RecordingKubelet(folder / "device-plugins", folder / "pod-resources" / "kubelet.sock")
         self.cards = SimulatedNode(node, folder, environment_of_programs(environment))
+        self.calls = ApiProxy()
         self.plugin: Program | None = None
         self._account: Path | None = None
         self._observer = observer
@@ -68,10 +71,19 @@ class PluginUnderTest:
         await self.kubelet.start()
         self._stack.push_async_callback(self.kubelet.stop)
 
-    async def open_proxy(self) -> TcpProxy:
-        """The plugin reaches the API server through it from its next start on."""
+    async def open_proxy(self, *, to_calls: bool) -> TcpProxy:
+        """The plugin reaches the API server through it from its next start on, and through ``calls`` behind it.
+
+        That is plain HTTP, over which some clients send no token.
+        """
         account = await self._observer.cluster.kubeconfig_of(self._target.device_plugin.account, self.node)
         self._account = self.cards.folder / "kubeconfig"
+        if to_calls:
+            self.calls.lead_to(account)
+            await self._stack.enter_async_context(self.calls)
+            behind = self.cards.folder / "kubeconfig.calls"
+            behind.write_text(re.sub("server: .*", f"server: {self.calls.url}", account.read_text()))
+            account = behind
         return await self._stack.enter_async_context(proxy_to_api(account, self._account))
 
     async def close(self) -> None:

@@ -6,6 +6,8 @@ The rules (``checkers/plugin_states.py``, ``plugin_answers.py``, ``right_card.py
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import itertools
 import json
 import random
@@ -14,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import grpc.aio
 import pytest
@@ -26,11 +28,12 @@ from clusters.api.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from clusters.api.waiting import eventually, until
 from clusters.processes.scratch import free_port
 from e2e import spec
+from e2e.attacks.api_proxy import Call
 from e2e.builders import booking, gpu_container, gpu_pod, plain_container, random_containers
 from e2e.bursts.world import units_of_model
 from e2e.checkers.overcommit import shares_or_none
 from e2e.checkers.plugin_answers import PLUGIN_RULES, XIDS_OF_APPLICATIONS, named_cards
-from e2e.checkers.plugin_states import KnownCard, NodeState, wrong_list, wrong_metrics, wrong_node
+from e2e.checkers.plugin_states import KnownCard, NodeState, ended_pods, wrong_list, wrong_metrics, wrong_node
 from e2e.checkers.pod_requests import GpuContainer, gpu_containers, units_of
 from e2e.checkers.right_card import check_pod
 from e2e.device_plugin.plugin_under_test import PluginUnderTest
@@ -42,7 +45,7 @@ from fake_nvml.eras import RECOVERY_ACTION_SINCE
 from fake_nvml.state import State
 
 MEMORY: Final = spec.RESOURCE_MEMORY
-_HISTORIES, _STEPS = 2, 11
+_HISTORIES, _STEPS = 2, 10
 _DRIVERS: Final = ("450.80", "535.104", "580.65", "580.65")
 # The unit of gpu-mem, in MiB, as it is written.
 _UNITS: Final = {1024: "GiB", 2500: "2500MiB"}
@@ -56,9 +59,12 @@ _COOL_DOWN_SECONDS: Final = 2.0
 _WORDS: Final = ("{}", " {} ", "99, {}", "{} ,,")
 # A plugin that has not seen the end of a pod that waits takes the next one of its size for it.
 _LAG_SECONDS: Final = 0.4
+# Within this time a watch has usually shown a write.
+_WATCH_SECONDS: Final = 0.1
 # The reason of a card that is gone while pods name it.
 _GONE: Final = "taken out of the machine"
 _FOREIGN: Final = {"example.com/note": "of another, ALIYUN_COM_GPU_MEM_IDX: 7"}
+_T = TypeVar("_T")
 
 
 class PluginHistory:
@@ -80,6 +86,8 @@ class PluginHistory:
         """The annotations that each pod should have."""
         self._started: set[str] = set()
         self._left: set[str] = set()
+        self._has_news = False
+        """Has a pod ended since the plugin was last known to have seen all that have?"""
         self._warned: dict[str, set[str]] = {spec.EVENT_CARD_UNHEALTHY: set(), spec.EVENT_CARD_RECOVERED: set()}
         """Pods that ran on a card when it became unhealthy, and when it recovered."""
         self._lists = 0
@@ -88,7 +96,7 @@ class PluginHistory:
         self._done: list[str] = []
 
     async def lay_down(self) -> None:
-        """The node with its cards, and the plugin."""
+        """The node with its cards, the plugin, and pods that run."""
         stage = self._stage
         box = stage.cards.folder / "box.yaml"
         box.write_text(yaml.safe_dump({"driver": self._driver, "cards": [{"model": one} for one in self._models]}))
@@ -97,12 +105,15 @@ class PluginHistory:
         if self._rng.random() < 0.3:
             self.state.own["CGPU_DISABLE"] = "true"
             await self._patch_node({"metadata": {"labels": {"cgpu.disable.isolation": "true"}}})
-        self._proxy = await stage.open_proxy()
+        self._proxy = await stage.open_proxy(to_calls=self._is_ours)
         own = {"device_id_strategy": self._strategy, "metrics_address": f"127.0.0.1:{self._port}"}
         await self._launch(
             memory_unit=_UNITS[self._unit],
             **stage.spelt(cool_down=f"{_COOL_DOWN_SECONDS:g}s", survey_interval="1s", **own),
         )
+        await self._book()
+        await self._admit()
+        await self._start()
 
     async def step(self) -> None:
         """One change, and what follows from it."""
@@ -115,7 +126,7 @@ class PluginHistory:
             + [self._stray, self._decoy]
         )
         steps += [self._hold] if self._stage.claims("unadmitted") else []
-        steps += [self._break] * 3 + [self._mend] * 3 + [self._restart] * 2 + [self._renew_kubelet, self._cut_off]
+        steps += [self._break] * 3 + [self._mend] * 2 + [self._restart] * 3 + [self._renew_kubelet, self._cut_off]
         chosen = self._rng.choice(steps)
         self._done.append(chosen.__name__)
         await chosen()
@@ -222,6 +233,7 @@ class PluginHistory:
 
     async def _given(self, name: str, container: GpuContainer, reusable: list[str]) -> tuple[list[str], dict[str, str]]:
         """The ids and variables of a container, as they should be; none if it was refused with a reason, and rightly."""
+        await self._is_seen()
         kubelet, state, size = self._stage.kubelet, self.state, container.units
         held = state.held().keys() - {*reusable}
         free = [one for one in self._registration.ids(healthy=True) if one not in held]
@@ -254,12 +266,23 @@ class PluginHistory:
                 with pytest.raises(grpc.aio.AioRpcError, match="annotation names card"):
                     await self._stage.kubelet.pre_start(MEMORY, ids)
                 continue
+            if self._is_ours and name not in self._started and self._rng.random() < 0.5:
+                await self._lose_answer(next(iter(containers.values()))[0])
             for container in gpu_containers(self.state.pods[name]):
                 await self._stage.kubelet.pre_start(MEMORY, containers[container.name][0])
             self._notes[name] = {**self._notes[name], spec.POD_ASSIGNED: "true"}
             if name not in self._started:
                 self._started.add(name)
                 await self._set_status(name, "Running", *self.state.pods[name]["spec"]["containers"])
+
+    async def _lose_answer(self, ids: list[str]) -> None:
+        """The answer to a write is lost as a container starts: the plugin knows its own write when its watch shows it."""
+        losses = [True]
+        self._stage.calls.lose = functools.partial(_of_next_patch, losses, False)
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await self._stage.kubelet.pre_start(MEMORY, ids)
+        losses.clear()
+        await asyncio.sleep(_WATCH_SECONDS)
 
     async def _hold(self) -> None:
         """The kubelet turns two pods round that may not change cards: a container on the wrong one never starts.
@@ -330,10 +353,25 @@ class PluginHistory:
             await self._stage.api.delete(PODS, name, self._stage.namespace, grace_seconds=0)
         else:
             await self._set_status(name, "Failed")
-        await asyncio.sleep(_LAG_SECONDS)
+        self._has_news = True
+
+    async def _is_seen(self) -> None:
+        """The plugin has seen which pods have ended."""
+        if self._has_news and self._is_ours:
+            await eventually(
+                self._metrics, lambda text: not [*ended_pods(self.state, text)], "it knows which have ended"
+            )
+        elif self._has_news:
+            await asyncio.sleep(_LAG_SECONDS)
+        self._has_news = False
+
+    async def _metrics(self) -> str:
+        async with Connection() as http:
+            return (await http.request("GET", f"http://127.0.0.1:{self._port}/metrics")).text
 
     async def _stray(self) -> None:
         """Calls for no pod are refused, with a reason."""
+        await self._is_seen()
         sizes = {one.units for one in self.state.waiting().values()}
         free = [one for one in self._registration.ids(healthy=True) if one not in self.state.held()]
         # A container that has its ids asks for no others.
@@ -346,8 +384,10 @@ class PluginHistory:
             self._counts["gpushare_allocations_total", "refused"] += 1
 
     async def _break(self) -> None:
-        """A card has a fault, or a further one, or only seems to have one."""
-        ill, index, before = self.state.ill, self._rng.choice(self._present()), {*self.state.unhealthy}
+        """A card, rather one of pods, has a fault, or a further one, or only seems to have one."""
+        present = self._present()
+        present += [one for one in self.state.held().values() if one in present]
+        ill, index, before = self.state.ill, self._rng.choice(present), {*self.state.unhealthy}
         kind = self._rng.choice(("xid", "xid", "xid", "harmless", "error", *(["lost"] if self._is_ours else [])))
         self._done.append(f"{kind} on {index}")
         with State.open(self._stage.cards.state_file) as nvml:
@@ -444,12 +484,16 @@ class PluginHistory:
     async def _change_machine(self, nvml: State) -> None:
         """While no plugin looks the machine boots, an Xid is missed, a card is banned, put in, taken out, or replaced."""
         cards, ill, index = self.state.cards, self.state.ill, self._rng.choice(self._present())
-        kind = self._rng.choice(("boot", "xid", "more", "less", "other", "ban", "none"))
+        kind = self._rng.choice(("boot", "boot", "xid", "more", "less", "other", "ban", "none"))
         self._done.append(f"{kind} of {index}")
         if kind == "boot":
             nvml.reboot()
             await self._patch_node({"status": {"nodeInfo": {"bootID": f"boot-{len(self._done)}"}}}, "status")
             self.state.ill = {one: reason for one, reason in ill.items() if reason == _GONE}
+            shut = await self._create_fixed(1, index)
+            await self._set_status(shut, "Failed", *self.state.pods.pop(shut)["spec"]["containers"])
+            self._notes[shut] = {**self._notes[shut], spec.POD_ENDED: f"boot-{len(self._done)}"}
+            self._stage.calls.refuse = functools.partial(_of_next_patch, [503], 0)
         elif kind == "xid" and self._is_advised and index not in ill:
             nvml.post_xid(cards[index].uuid, self._rng.choice(_ADVISED))
             ill[index] = "recovery action"
@@ -511,6 +555,9 @@ class PluginHistory:
         """The kubelet starts again, when no pod waits: it would admit those in another order."""
         await self._admit()
         before = self._registrations()
+        # A kubelet without its checkpoint sets the amounts of plugins to 0.
+        zero = {spec.RESOURCE_COUNT: "0"}
+        await self._patch_node({"status": {"capacity": zero, "allocatable": zero}}, "status")
         await self._stage.kubelet.restart()
         await self._registered(before)
 
@@ -540,14 +587,15 @@ class PluginHistory:
         if (count := node["status"]["capacity"].get(spec.RESOURCE_COUNT)) != str(len(state.cards)):
             found.append(f"the node has {count} cards")
         if self._is_ours:
-            async with Connection() as http:
-                text = (await http.request("GET", f"http://127.0.0.1:{self._port}/metrics")).text
-            found += wrong_metrics(state, text, self._unit, self._counts)
+            found += wrong_metrics(state, await self._metrics(), self._unit, self._counts)
             found += wrong_node(state, node, _UNITS[self._unit])
             events = await stage.api.list(EVENTS, stage.namespace)
             told = {(one["involvedObject"]["name"], one["reason"]) for one in events}
             due = {(name, reason) for reason, names in self._warned.items() for name in names}
             found += [f"{name} has no event {reason}" for name, reason in due - told]
+            found += [
+                f"{name} has an event {reason}" for name, reason in told if reason == spec.EVENT_ANNOTATIONS_CHANGED
+            ]
         pods = await stage.api.list(PODS, stage.namespace)
         return found + [wrong for pod in pods for wrong in self._wrong_pod(pod)]
 
@@ -600,6 +648,11 @@ class PluginHistory:
 
     async def _patch_node(self, body: Object, subresource: str | None = None) -> None:
         await self._stage.api.patch(NODES, self._stage.node, body, subresource=subresource)
+
+
+async def _of_next_patch(answers: list[_T], other: _T, call: Call) -> _T:
+    """For a proxy: one of these to each of the next writes of pods, and the other one to all else."""
+    return answers.pop() if answers and call.method == "PATCH" and "/pods/" in call.path else other
 
 
 @pytest.mark.needs("pod-resources", "health")
