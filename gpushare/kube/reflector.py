@@ -15,7 +15,7 @@ between. An object re-created under its name is first removed, then set, even if
 Restoring etcd from a snapshot takes the server's history back: versions that were given once are given again, for other
 contents. A list is read from the newest state, so a list below a version that was seen before shows such a restore. The handler
 gets ``restart_history`` before the objects of that list. A watch from a version that the server has not reached yet may stay
-silent for ever, so a watch is resumed after a broken connection only once the server was asked for its version.
+silent for ever, so a watch is resumed after a broken connection or a long pause only once the server was asked for its version.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ class Reflector(Generic[T]):
         self._news = asyncio.Event()
         # The resourceVersion that was read last, of a list that may still be under way or of an event.
         self._seen = 0
-        # The connection of the last watch broke: the server may have been restored from a snapshot since.
-        self._broke = False
+        # The connection of the last watch broke, or the pause after it was long: the server may have been restored since.
+        self._was_away = False
 
     async def come_to(self, version: int, seconds: float) -> bool:
         """Wait until the handler has everything up to this resourceVersion; False if that takes longer.
@@ -181,7 +181,7 @@ class Reflector(Generic[T]):
         while True:
             try:
                 await self._list()
-                self._broke = False
+                self._was_away = False
                 while True:
                     await self._watch()
                     await self._pause()
@@ -194,6 +194,7 @@ class Reflector(Generic[T]):
     async def _pause(self) -> None:
         """Wait, each time twice as long until something succeeds."""
         seconds = self._pause_seconds * self._rng.uniform(0.8, 1.2)
+        self._was_away |= self._pause_seconds > _FIRST_PAUSE_SECONDS
         self._pause_seconds = min(self._pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
         await asyncio.sleep(seconds)
 
@@ -254,12 +255,12 @@ class Reflector(Generic[T]):
         loop = asyncio.get_running_loop()
         started = loop.time()
         try:
-            if self._broke:
+            if self._was_away:
                 await self._compare_history()
-            self._broke = False
+            self._was_away = False
             await self._follow()
         except UnreachableError as error:
-            self._broke = True
+            self._was_away = True
             _LOG.warning("watch broke path=%s error=%s", self._path, error)
         except TooManyRequestsError as error:
             _LOG.warning("watch broke path=%s error=%s", self._path, error)

@@ -195,16 +195,18 @@ async def test_no_later_list_is_a_restore() -> None:
     assert told.heard == ["set a u-a", "set a u-a", "restart history", "remove a u-a", "set b u-b"]
 
 
-async def test_a_broken_watch_looks_for_a_restore() -> None:
+@pytest.mark.parametrize("watches", [[Watch([DROP])], [Watch([CLOSE]), Watch([CLOSE])]], ids=["broken", "twice closed"])
+async def test_a_server_that_was_away_may_be_restored(watches: list[Watch]) -> None:
     """A watch from a version that is not reached stays silent, so the version is asked for first."""
     lists = [listing("900", pod("a", "3")), listing("8"), listing("8", pod("b", "7"))]
-    api, told = script(lists, [Watch([DROP])]), Told()
+    api, told = script(lists, watches), Told()
     async with listen(api) as url, following(url, told) as reflector:
         await until(lambda: "b" in told.here and api.calls[-1].query.get("watch") == "1")
         # Versions of the lost history do not count as reached, and those of the restored one do.
         assert [await reflector.come_to(version, 0) for version in (8, 900)] == [True, False]
 
-    assert [call.query["resourceVersion"] for call in api.of("GET", watch=True)] == ["900", "8"]
+    versions = [call.query["resourceVersion"] for call in api.of("GET", watch=True)]
+    assert versions == [*["900"] * len(watches), "8"]
     assert told.heard == ["set a u-a", "restart history", "set b u-b", "remove a u-a"]
     assert [call.query["limit"] for call in api.of("GET")] == ["500", "1", "500"]
 
