@@ -233,7 +233,7 @@ class ApiClient:
     async def _follow(
         self, resource: Resource, namespace: str | None, params: dict[str, str], version: str
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Yield changes after ``version``; returns when a new list is due (410)."""
+        """Yield changes after ``version``; returns when a new list is due: after 410, or if etcd may have been restored."""
         while True:
             try:
                 async for event in self._stream(resource.path(namespace), {**params, "resourceVersion": version}):
@@ -241,8 +241,16 @@ class ApiClient:
                     if event["type"] != "BOOKMARK":
                         yield event["type"], event["object"]
             except (ApiError, TransportError) as error:
-                if await retry_after(error):
+                if await retry_after(error) or not await self._has_reached(version, resource, namespace):
                     return
+
+    async def _has_reached(self, version: str, resource: Resource, namespace: str | None) -> bool:
+        """Has the server come to this version? After a restore of etcd a watch from there stays silent. False without an answer."""
+        try:
+            listed = await self._list(resource, namespace, {"limit": "1"})
+        except (TransportError, ApiError):
+            return False
+        return int(listed["metadata"]["resourceVersion"]) >= int(version)
 
     async def _stream(self, path: str, params: dict[str, str]) -> AsyncIterator[Object]:
         """The events of one watch request, until the server closes it. Raises ApiError, for an ERROR event too."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +26,8 @@ from clusters.file_names import file_name
 from clusters.provider import ClusterError
 
 _SEED: Final = 1
+# The server is away for this long while etcd is restored: programs that watch find that out.
+_RESTORING_SECONDS: Final = 0.4
 
 
 class EmbeddedControlPlane:
@@ -48,6 +51,7 @@ class EmbeddedControlPlane:
             now=clock.now, authority=self._authority, watch_lag=watch_lag, disturbance=disturbance
         )
         self._scheduler: Scheduler | None = None
+        self._controllers: Controllers | None = None
         self._api: ApiClient
         self.url = ""
         self.kubeconfig = folder / "kubeconfig"
@@ -62,9 +66,8 @@ class EmbeddedControlPlane:
         self._write_kubeconfig(self.kubeconfig, self._authority.issue_client("admin", MASTERS))
         self._api = await self._stack.enter_async_context(ApiClient.from_kubeconfig(self.kubeconfig))
         if controllers:
-            started = Controllers(self._api, now=self._clock.now, ca=self._authority.ca.read_text())
-            await started.start()
-            self._stack.push_async_callback(started.stop)
+            await self._start_controllers()
+            self._stack.push_async_callback(self._stop_controllers)
 
     async def stop(self) -> None:
         """See the protocol."""
@@ -101,6 +104,32 @@ class EmbeddedControlPlane:
         await self._server.stop()
         self._server.expire_history()
         await self._server.start(int(self.url.rpartition(":")[2]))
+
+    def saved(self, resource: Resource, namespace: str) -> Callable[[], Awaitable[None]]:
+        """A function that restores etcd: the objects of this kind in a namespace, and the version, become what they are now.
+
+        The server is away meanwhile, and the controllers start again after it, as Kubernetes advises.
+        """
+        restore = self._server.saved(resource, namespace)
+
+        async def restored() -> None:
+            await self._server.stop()
+            await asyncio.sleep(_RESTORING_SECONDS)
+            restore()
+            await self._server.start(int(self.url.rpartition(":")[2]))
+            if self._controllers is not None:
+                await self._stop_controllers()
+                await self._start_controllers()
+
+        return restored
+
+    async def _start_controllers(self) -> None:
+        self._controllers = Controllers(self._api, now=self._clock.now, ca=self._authority.ca.read_text())
+        await self._controllers.start()
+
+    async def _stop_controllers(self) -> None:
+        if self._controllers is not None:
+            await self._controllers.stop()
 
     @contextlib.contextmanager
     def disturbed(self, chance: float) -> Iterator[None]:

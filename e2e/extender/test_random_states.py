@@ -24,7 +24,7 @@ from e2e.builders import gpu_container, random_containers
 from e2e.bursts import questions
 from e2e.checkers.card_choice import cards_of
 from e2e.checkers.extender_messages import LAG_SECONDS, right_choices, right_victims, settled_book
-from e2e.checkers.history import Asked, State, cards_in
+from e2e.checkers.history import Asked, Finding, State, cards_in
 from e2e.checkers.overcommit import as_counted, booked_in_api, holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
 from e2e.checkers.settled_answers import kept_room, right_price, right_scores, wrong_bind
@@ -41,8 +41,8 @@ _CHANGES, _BINDS, _ROUNDS = 35, 20, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
 # The chance that the answer to a Binding is lost, before it is carried out or after that.
 _LOST: Final = 0.4
-# The chances that a pod cannot be read at first, and that watches lose events in the end.
-_SPOILED, _DRIFTS = 0.15, 0.25
+# The chances that a pod cannot be read at first, that etcd is restored after binds, and that watches lose events in the end.
+_SPOILED, _RESTORED, _DRIFTS = 0.15, 0.2, 0.25
 # The units of a card, in GiB or in MiB.
 _SIZES: Final = {1: (7, 16, 24), 1000: (2000, 16000, 24576)}
 _MODELS: Final = ("Tesla T4", "T400 4GB", "NVIDIA A100-SXM4-80GB", "GeForce GTX 1080 Ti")
@@ -285,9 +285,14 @@ class RandomState:
         assert not found, "\n".join(map(str, found))
 
     async def bind(self) -> None:
-        """Pods with wishes, one after the other, each on a node that may or may not have room for it."""
+        """Pods with wishes, one after the other, each on a node that may or may not have room for it.
+
+        After that etcd may be restored: no pod has been bound.
+        """
         places = [self._rng.choice([*self.units]) for _ in range(_BINDS)]
         pods = [await self._create(self._wishing(node)) for node in places]
+        is_restored = "explain" in self._stage.claims and self._rng.random() < _RESTORED
+        restore = self._plane.saved(PODS, self._stage.namespace) if is_restored else None
         before = await self._state()
         for pod, node in zip(pods, places, strict=True):
             # Some orders are given again before they have an answer.
@@ -298,6 +303,14 @@ class RandomState:
                 wrong = wrong_bind(before, pod, node, after.pods[pod["metadata"]["uid"]], error)
                 assert not wrong, f"{pod['metadata'].get('annotations')}, {units_of(pod)} units, {node}: {wrong}"
             before = after
+        if restore is not None:
+            await restore()
+            await eventually(self._wrong_book, lambda wrong: not wrong, "the book has the restored pods", seconds=30)
+
+    async def _wrong_book(self) -> list[Finding]:
+        """The faults of the book on the nodes of the case."""
+        book = [one for one in (await self._stage.observer.inspect())["nodes"] if one["name"] in self.units]
+        return [*settled_book(await self._state(), Asked(0.0, spec.INSPECT, None, {"nodes": book}))]
 
     def _wishing(self, node: str) -> Object:
         """A pod that may have wishes for its card."""

@@ -152,3 +152,19 @@ async def test_a_version_that_is_forgotten(bare: Both) -> None:
         ("ERROR", 410, "Expired")
     ]
     assert after == ["ADDED", "e3", {}]
+
+
+@pytest.mark.promise("API-003", "G1-05")
+async def test_a_version_that_is_not_reached_yet(bare: Both) -> None:
+    """A watch from there shows nothing, not even an error, until a change comes that is later still: so after a restore of etcd."""
+
+    async def observe(side: Side) -> Any:
+        version = int(await version_of_list(side)) + 40
+        params = {"resourceVersion": str(version), "allowWatchBookmarks": "true", "timeoutSeconds": "60"}
+        async with side.watch(maps(side), **params) as watch:
+            made_at = [await made(side, maps(side), config_map(f"m{number}")) for number in range(45)]
+            later = next(one for one in made_at if int(one["metadata"]["resourceVersion"]) > version)
+            event = await anext(watch)
+        return [event["type"], event["object"]["metadata"]["name"] == later["metadata"]["name"]]
+
+    assert await bare.same(observe) == ["ADDED", True]

@@ -132,6 +132,17 @@ class EmbeddedApi:
         self._app.user = _ADMINISTRATOR
         self.store.put(resource, item)
 
+    def saved(self, resource: Resource, namespace: str) -> Callable[[], None]:
+        """A function that restores the objects of this kind in a namespace as they are now; to be called while no server runs."""
+        restore = self.store.saved(resource, namespace)
+
+        def restored() -> None:
+            self._app.user = _ADMINISTRATOR
+            restore()
+            self.store.forget_changes()
+
+        return restored
+
     def _note(self, change: Change) -> None:
         if exchanges.LISTENERS:
             old, new = (None if one is None else one.item for one in (change.old, change.new))

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -18,6 +19,8 @@ from clusters.embedded.apiserver.api_objects import Object, metadata_of
 from clusters.embedded.apiserver.refusals import expired
 
 Key = tuple[str, str]
+# The versions that a restore of etcd takes back beside those of the writes.
+_LOST_VERSIONS: Final = 10_000
 
 
 class Stored:
@@ -140,6 +143,25 @@ class Store:
         collection.ordered = None
         self._remember(collection, Change(self.version, old, None, last))
         return last
+
+    def saved(self, resource: Resource, namespace: str) -> Callable[[], None]:
+        """A function that restores the version and the objects of this kind in a namespace; no watch shows what it does."""
+        collection, version = self._collections[resource], self.version
+        saved = {key: stored for key, stored in collection.items.items() if key[0] == namespace}
+        # Others write much until then: the restored history does not come to the versions of the lost one.
+        self.version += _LOST_VERSIONS
+
+        def restore() -> None:
+            self.version = version
+            for key in sorted({key for key in collection.items if key[0] == namespace} | saved.keys()):
+                old, new = collection.items.pop(key, None), saved.get(key)
+                if new is not None:
+                    collection.items[key] = new
+                if (last := new or old) is not None and old is not new:
+                    self.note(Change(version, old, new, last))
+            collection.ordered = None
+
+        return restore
 
     def since(self, resource: Resource, version: int) -> list[Change]:
         """The changes after ``version``, oldest first. Raises RefusalError (410) when some are forgotten."""

@@ -89,15 +89,19 @@ async def seen(script: Script) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "gone",
-    [(410, [status(410, "too old")[1]]), (200, [event("ERROR", status(410, "too old")[1])])],
-    ids=["as a status", "as an event"],
+    ("gone", "asked"),
+    [
+        ((410, [status(410, "too old")[1]]), []),
+        ((200, [event("ERROR", status(410, "too old")[1])]), []),
+        ((503, [status(503, "no")[1]]), [listed(4)]),
+    ],
+    ids=["as a status", "as an event", "as a restored version"],
 )
-async def test_lost_history_means_a_new_list_and_its_differences(gone: Any) -> None:
+async def test_lost_history_means_a_new_list_and_its_differences(gone: Any, asked: list[Any]) -> None:
     """An object that vanished in between is DELETED, a re-created pod is another one, an unchanged one is not shown again."""
     first = listed(5, pod("a", 1), pod("b", 2), pod("same", 3), pod("web-0", 4, "old"))
     second = listed(20, pod("a", 11), pod("same", 3), pod("web-0", 12, "new"), pod("c", 13))
-    script = Script([first, second], [gone])
+    script = Script([first, *asked, second], [gone])
     found = await seen(script)
 
     assert found[5:] == [("DELETED", "b"), ("DELETED", "web-0"), ("MODIFIED", "a"), ("ADDED", "web-0"), ("ADDED", "c")]
@@ -107,7 +111,7 @@ async def test_a_server_that_fails_is_asked_again() -> None:
     """5xx of a list or of a watch; half a line is dropped, its event comes again."""
     half = json.dumps(event("ADDED", pod("a", 6))).encode()[:20]
     script = Script(
-        [status(500, "no"), listed(5)], [status(503, "no"), (200, [half]), (200, [event("ADDED", pod("a", 6))])]
+        [status(500, "no"), *[listed(5)] * 3], [status(503, "no"), (200, [half]), (200, [event("ADDED", pod("a", 6))])]
     )
     script.watches[0] = (503, [status(503, "no")[1]])
 
