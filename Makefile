@@ -109,7 +109,7 @@ conformance: $(READY) ## Judge the programs of TARGET by the promises, in two mi
 parity: control-plane ## Compare the embedded cluster with the real control plane (KUBERNETES=1.36)
 	@$(BIN)/python -m pytest e2e/parity --require-control-plane $(AT_ONCE) $(ON) $(ARGS)
 
-control-plane: $(READY) #+ Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36; TOOLKIT=1: NVIDIA's container toolkit and runc, too)
+control-plane: $(READY) #+ Build etcd and the programs of Kubernetes that are missing, by Go, into the user's cache (KUBERNETES=1.36; TOOLKIT=1: NVIDIA's container toolkit, runc and containerd, too)
 	@$(BIN)/python -m clusters.controlplane.build $(if $(KUBERNETES),--kubernetes $(KUBERNETES)) $(if $(TOOLKIT),--toolkit)
 
 kind: control-plane #+ Prepare kind without an image registry: a private Docker where none answers (as root), the nodes' image and our programs' (KUBERNETES=1.36)

@@ -103,6 +103,14 @@ def container_toolkit() -> Module:
     return replace(module, stamps=stamps, tags=("urfave_cli_no_docs",), c_linking=flags)
 
 
+def containerd() -> Module:
+    """containerd with its shim of runc and its client: built only if it is asked for."""
+    path = "github.com/containerd/containerd/v2"
+    programs = {name: f"{path}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")}
+    module = module_of(MODULES / "containerd", "containerd", path, programs)
+    return replace(module, stamps={f"{path}/version.Version": module.version}, tags=("urfave_cli_no_docs",))
+
+
 def module_of(
     folder: Path,
     name: str,

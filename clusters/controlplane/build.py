@@ -25,6 +25,7 @@ from clusters.controlplane.binaries import (
     cache_folder,
     cached,
     container_toolkit,
+    containerd,
     known,
     minors,
     modules,
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for minor in arguments.kubernetes or minors()[:1]:
             ensure(minor, environment, arguments.assets, sys.stderr)
         if arguments.toolkit:
-            ensure_modules([container_toolkit()], environment, sys.stderr)
+            ensure_modules([container_toolkit(), containerd()], environment, sys.stderr)
 
     return exit_code_of(_COMMAND, ensure_all)
 
@@ -61,7 +62,9 @@ def _parser() -> argparse.ArgumentParser:
         help="folder with ready programs of that minor (default: $KUBEBUILDER_ASSETS)",
     )
     parser.add_argument(
-        "--toolkit", action="store_true", help="build NVIDIA's container toolkit and runc too (needs a C compiler)"
+        "--toolkit",
+        action="store_true",
+        help="build NVIDIA's container toolkit, runc and containerd too (needs a C compiler)",
     )
     return parser
 

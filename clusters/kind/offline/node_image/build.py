@@ -7,7 +7,6 @@ image that the engine has is not built again: its tag is its content. Prints the
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import hashlib
 import os
 import shutil
@@ -48,8 +47,6 @@ IMAGE_PROGRAMS: Final = (
 )
 _KUBERNETES: Final = "k8s.io/kubernetes"
 _KUBERNETES_PROGRAMS: Final = (*binaries.KUBERNETES_PROGRAMS, "kubelet", "kubeadm", "kube-proxy")
-_CONTAINERD: Final = "github.com/containerd/containerd/v2"
-_CONTAINERD_VERSION: Final = f"{_CONTAINERD}/version"
 _CNI: Final = "github.com/containernetworking/plugins"
 _COREDNS: Final = "github.com/coredns/coredns"
 _ETCD: Final = "go.etcd.io/etcd/server/v3"
@@ -250,7 +247,7 @@ def modules(minor: str) -> tuple[binaries.Module, ...]:
     return (
         binaries.module_of(folder, "kubernetes", _KUBERNETES, kubernetes),
         binaries.module_of(binaries.MODULES / "etcd", "etcd", _ETCD, {"etcd": _ETCD}),
-        _containerd(),
+        binaries.containerd(),
         _network_plugins(),
         binaries.module_of(MODULES / "coredns", "coredns", _COREDNS, {"coredns": "gpushare/kind/coredns"}),
         pause(),
@@ -262,14 +259,6 @@ def pause() -> binaries.Module:
     folder = MODULES / "pause"
     content = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(folder.iterdir()))).hexdigest()
     return binaries.Module("pause", folder, content[:12], {"pause": "gpushare/kind/pause"})
-
-
-def _containerd() -> binaries.Module:
-    programs = ("containerd", "containerd-shim-runc-v2", "ctr")
-    packages = {program: f"{_CONTAINERD}/cmd/{program}" for program in programs}
-    plain = binaries.module_of(MODULES / "containerd", "containerd", _CONTAINERD, packages)
-    stamps = {f"{_CONTAINERD_VERSION}.Version": plain.version}
-    return dataclasses.replace(plain, stamps=stamps, tags=("urfave_cli_no_docs",))
 
 
 def _network_plugins() -> binaries.Module:

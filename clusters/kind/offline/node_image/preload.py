@@ -23,6 +23,7 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PREFIX: Final = "registry.k8s.io/"
 _START_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.05
+_BOOTED: Final = "containerd successfully booted"
 # Only what keeps images is needed; the rest would look at the machine, or need more than is there.
 _CONFIG: Final = """version = 3
 root = '{root}'
@@ -93,16 +94,17 @@ def _containerd(program: Path, root: Path, environment: Mapping[str, str]) -> It
         argv = tied([program, "--config", config])
         with log.open("wb") as said, subprocess.Popen(argv, env=dict(environment), stdout=said, stderr=said) as process:
             try:
-                _wait_for(address, process, log)
+                wait_until_booted(process, log)
                 yield str(address)
             finally:
                 process.terminate()
 
 
-def _wait_for(socket: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_until_booted(process: subprocess.Popen[bytes], log: Path) -> None:
+    """Return when a containerd with this log answers all calls. Raises ClusterError."""
     deadline = time.monotonic() + _START_SECONDS
-    while not socket.exists():
+    while _BOOTED not in (text := log.read_text(errors="replace")):
         if process.poll() is not None or time.monotonic() > deadline:
-            tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-            raise ClusterError(f"the containerd that packs the images does not start:\n{tail}")
+            tail = "\n".join(text.splitlines()[-10:])
+            raise ClusterError(f"containerd does not start:\n{tail}")
         time.sleep(_LOOK_SECONDS)
