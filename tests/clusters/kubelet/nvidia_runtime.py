@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from clusters.controlplane.binaries import cached, container_toolkit
+from clusters.controlplane.binaries import Module, cached, container_toolkit
 from clusters.provider import LimitSpec, NodeSpec
 from clusters.simulated_node import new_cards
 from fake_nvml.native.build import CUDA_LIBRARY, LIBRARY, library_folder
@@ -87,8 +87,8 @@ def _error(log: str) -> str:
     return str(json.loads(found[-1])) if found[-1].startswith('"') else str(found[-1])
 
 
-def _programs() -> Mapping[str, Path]:
-    module = container_toolkit()
+def programs_of(module: Module) -> Mapping[str, Path]:
+    """The built programs of a module. Raises NotRunnableError if one is missing."""
     found = cached(module, os.environ)
     if missing := sorted(set(module.packages) - set(found)):
         raise NotRunnableError(f"no {', '.join(missing)}: `make control-plane TOOLKIT=1` builds them (needs Go and cc)")
@@ -109,8 +109,9 @@ class Machine:
     """A node below an empty folder; ``mode`` and ``kind`` are settings of NVIDIA's runtime. Raises NotRunnableError."""
 
     def __init__(self, folder: Path, node: NodeSpec, mode: str = "jit-cdi", kind: str = "nvidia.com/gpu") -> None:
-        self._programs, self._tree, self._folder = _programs(), _tree(), folder
+        self.programs, self.tree, self.folder = programs_of(container_toolkit()), _tree(), folder
         self._spec = node.memory_limits
+        self.variables = {"PATH": os.environ["PATH"], "NVIDIA_CTK_CONFIG_FILE_PATH": str(folder / "config.toml")}
         self.create_seconds = 0.0
         self._root = folder / "driver"
         (self._root / "dev").mkdir(parents=True)
@@ -124,31 +125,31 @@ class Machine:
             (self._root / name).symlink_to(versioned)
         disabled = [] if self._spec.hook else ["apply-cuda-memory-limits"]
         values = {"folder": folder, "mode": mode, "kind": kind, "disabled": disabled}
-        (folder / "config.toml").write_text(_CONFIG.format_map({**self._programs, **values}))
+        (folder / "config.toml").write_text(_CONFIG.format_map({**self.programs, **values}))
 
     @property
     def devices(self) -> Path:
         """The folder of its files of the CDI."""
-        return self._folder / "cdi"
+        return self.folder / "cdi"
 
     @property
     def command(self) -> tuple[str, ...]:
         """NVIDIA's program of hooks, as this machine needs it."""
-        return str(self._programs["nvidia-cdi-hook"]), f"--driver-root={self._root}"
+        return str(self.programs["nvidia-cdi-hook"]), f"--driver-root={self._root}"
 
     def describe(self, *flags: str) -> None:
         """Write a CDI specification of the cards, as an administrator does."""
-        options = [f"--driver-root={self._root}", f"--output={self._folder}/cdi/cards.yaml"]
-        options.append(f"--nvidia-cdi-hook-path={self._programs['nvidia-cdi-hook']}")
-        ctk = str(self._programs["nvidia-ctk"])
+        options = [f"--driver-root={self._root}", f"--output={self.folder}/cdi/cards.yaml"]
+        options.append(f"--nvidia-cdi-hook-path={self.programs['nvidia-cdi-hook']}")
+        ctk = str(self.programs["nvidia-ctk"])
         subprocess.run([ctk, "cdi", "generate", *options, *flags], check=True, capture_output=True)
 
     def hook(self, environment: Sequence[str], cards: Sequence[str]) -> Outcome:
         """NVIDIA's hook alone, for a process in a new cgroup; ``environment`` is the container's, as ``NAME=value``."""
-        folder = self._folder / f"bundle-{next(_numbers)}"
+        folder = self.folder / f"bundle-{next(_numbers)}"
         folder.mkdir()
         (folder / "config.json").write_text(json.dumps({"process": {"env": list(environment)}}))
-        group = self._tree / _new_name()
+        group = self.tree / new_name()
         group.mkdir()
         with subprocess.Popen(["sleep", "inf"]) as process:
             try:
@@ -164,12 +165,12 @@ class Machine:
 
     def container(self, environment: Sequence[str]) -> Outcome:
         """Create a container, look at its cgroup, and delete it."""
-        name = _new_name()
-        bundle, root = self._bundle(name, environment), ("--root", str(self._folder / "run"))
+        name = new_name()
+        bundle, root = self._bundle(name, environment), ("--root", str(self.folder / "run"))
         begun = time.monotonic()
         code, log = self.run("nvidia-container-runtime", *root, "create", "--bundle", str(bundle), name)
         self.create_seconds = time.monotonic() - begun
-        group = self._tree / name
+        group = self.tree / name
         try:
             limits = kept(self.state, group.stat().st_ino) if group.is_dir() else ()
             return Outcome(limits, hook_error(_error(log)) if code else "")
@@ -178,7 +179,7 @@ class Machine:
 
     def _bundle(self, name: str, environment: Sequence[str]) -> Path:
         """A file system with nothing but the program, which is never started."""
-        folder = self._folder / name
+        folder = self.folder / name
         (folder / "rootfs").mkdir(parents=True)
         (folder / "rootfs" / "program").touch(0o755)
         process = {"args": ["/program"], "cwd": "/", "env": list(environment), "user": {"uid": 0, "gid": 0}}
@@ -195,27 +196,38 @@ class Machine:
 
         A container's first process keeps its streams, so they are files.
         """
-        mount = f'mount --bind "{self._tree}" {_MOUNTS}'
+        mount = f'mount --bind "{self.tree}" {_MOUNTS}'
         if self._spec.cgroup == "v1" and program == "nvidia-cdi-hook":
             mount = f"mount -t tmpfs none {_MOUNTS}"
         elif self._spec.cgroup == "v1":
-            if self._tree == _MOUNTS:
+            if self.tree == _MOUNTS:
                 raise NotRunnableError("runc needs cgroup v1 here, and this machine has none")
             mount = "true"
         inside = ["unshare", "--mount", "--propagation=private", "sh", "-euc", f'{mount}; exec "$@"', "sh"]
-        variables = {"PATH": os.environ["PATH"], "NVIDIA_CTK_CONFIG_FILE_PATH": str(self._folder / "config.toml")}
         with tempfile.TemporaryFile("w+") as log, tempfile.TemporaryFile("w+") as text:
             text.write(given)
             text.seek(0)
-            command = [*inside, str(self._programs[program]), *arguments]
+            command = [*inside, str(self.programs[program]), *arguments]
             # With a timeout it would look for the end every 50 ms, longer than a hook takes.
-            done = subprocess.run(command, env=variables, stdin=text, stdout=log, stderr=log, check=False)
+            done = subprocess.run(command, env=self.variables, stdin=text, stdout=log, stderr=log, check=False)
             log.seek(0)
             return done.returncode, log.read()
 
 
-def _new_name() -> str:
+def new_name() -> str:
+    """A name that no other cgroup has."""
     return f"gpushare-test-{os.getpid()}-{next(_numbers)}"
+
+
+def print_added(spent: Mapping[str, Sequence[float]]) -> None:
+    """Print the median of each kind of container, and what it takes more than the first kind; all in ms."""
+    first = next(iter(spent.values()))
+    for name, times in spent.items():
+        # Rounds are compared one by one, because the speed of the machine changes.
+        pairs = list(zip(times, first, strict=True))
+        added = statistics.median(one - other for one, other in pairs)
+        ratio = statistics.median(one / other for one, other in pairs)
+        print(f"{name}: {statistics.median(times):.0f} ms, {added:+.1f} ms, {ratio:.2f} times")  # noqa: T201  # its answer
 
 
 def main() -> int:
@@ -231,12 +243,7 @@ def main() -> int:
             for name, (machine, environment) in kinds.items():
                 machine.container(environment)
                 spent[name].append(1000 * machine.create_seconds)
-    for name, times in spent.items():
-        # Rounds are compared one by one, because the speed of the machine changes.
-        pairs = list(zip(times, spent["without the hook"], strict=True))
-        added = statistics.median(one - other for one, other in pairs)
-        ratio = statistics.median(one / other for one, other in pairs)
-        print(f"{name}: {statistics.median(times):.0f} ms, {added:+.1f} ms, {ratio:.2f} times")  # noqa: T201  # its answer
+    print_added(spent)
     return 0
 
 
