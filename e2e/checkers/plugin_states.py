@@ -33,6 +33,8 @@ class NodeState:
     """Cards with a fault, and the reason."""
     banned: frozenset[int] = frozenset()
     """Those that the ConfigMap bans."""
+    is_away: bool = False
+    """Is the driver away?"""
     pods: dict[str, Object] = field(default_factory=dict)
     """Those that have not ended, by name, in the order in which they were bound."""
     given: dict[str, dict[str, tuple[list[str], Mapping[str, str]]]] = field(default_factory=dict)
@@ -43,7 +45,8 @@ class NodeState:
     @property
     def unhealthy(self) -> dict[int, str]:
         """Cards that no pod may get, and why."""
-        return dict.fromkeys(sorted(self.banned), "ConfigMap") | self.ill
+        away = dict.fromkeys(self.cards if self.is_away else (), "no driver")
+        return dict.fromkeys(sorted(self.banned), "ConfigMap") | away | self.ill
 
     def held(self) -> dict[str, int]:
         """The card of each id that a container has."""

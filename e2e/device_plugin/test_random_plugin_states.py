@@ -90,6 +90,8 @@ class PluginHistory:
         """Has a pod ended since the plugin was last known to have seen all that have?"""
         self._warned: dict[str, set[str]] = {spec.EVENT_CARD_UNHEALTHY: set(), spec.EVENT_CARD_RECOVERED: set()}
         """Pods that ran on a card when it became unhealthy, and when it recovered."""
+        self._absences = 0
+        """How often the driver has gone away."""
         self._lists = 0
         """The most lists that may have come since the registration."""
         self._counts: Counter[tuple[str, ...]] = Counter()
@@ -127,6 +129,7 @@ class PluginHistory:
         )
         steps += [self._hold] if self._stage.claims("unadmitted") else []
         steps += [self._break] * 3 + [self._mend] * 2 + [self._restart] * 3 + [self._renew_kubelet, self._cut_off]
+        steps += [self._unload] * 2 if self._is_ours else []
         chosen = self._rng.choice(steps)
         self._done.append(chosen.__name__)
         await chosen()
@@ -216,14 +219,15 @@ class PluginHistory:
     def _in_order(self, names: list[str]) -> list[str]:
         """The order of admission: neighbours that ask for the same change places. Each gets the card of the first that waits.
 
-        That one gets its card in exchange.
+        That one gets its card in exchange, unless another pod that waits could leave that card for it.
         """
         if not self._is_ours or any(int(self._notes[name][spec.POD_INDEX]) in self.state.unhealthy for name in names):
             return names
         order, keys = list[str](), (spec.POD_INDEX, spec.POD_DEVICE_UNITS)
         for _, group in itertools.groupby(names, lambda name: gpu_containers(self.state.pods[name])):
             waiting = [*group]
-            for name in self._rng.sample(waiting, len(waiting)):
+            cards = [{self._notes[one][spec.POD_INDEX] for one in ones} for ones in (waiting, {*names} - {*waiting})]
+            for name in self._rng.sample(waiting, len(waiting)) if cards[0].isdisjoint(cards[1]) else [*waiting]:
                 mine, firsts = ({key: self._notes[one][key] for key in keys} for one in (name, waiting[0]))
                 for one, card in (waiting[0], mine), (name, firsts):
                     self._notes[one] = self.state.pods[one]["metadata"]["annotations"] = self._notes[one] | card
@@ -412,6 +416,26 @@ class PluginHistory:
             self._warned[spec.EVENT_CARD_UNHEALTHY] |= self._running_on(index)
         await self.settle()
 
+    async def _unload(self) -> None:
+        """The driver goes away once or twice, and comes back each time: without it no card is healthy."""
+        if not {*self._present()} - {index for index, reason in self.state.ill.items() if reason == "lost"}:
+            # No report is read, so its absence is not seen soon.
+            return
+        for code in (Code.DRIVER_NOT_LOADED, Code.SUCCESS) * self._rng.randint(1, 2):
+            with State.open(self._stage.cards.state_file) as nvml:
+                nvml.set_init_return(code)
+                nvml.clear_faults()
+                if code:
+                    nvml.add_fault("nvmlEventSetWait*", code=Code.UNINITIALIZED, count=1)
+            before = self.state.unhealthy.keys()
+            self.state.is_away = code != Code.SUCCESS
+            reason = spec.EVENT_CARD_UNHEALTHY if code else spec.EVENT_CARD_RECOVERED
+            for index in before ^ self.state.unhealthy.keys():
+                self._warned[reason] |= self._running_on(index)
+            self._lists += 1
+            self._absences += bool(code)
+            await self.settle()
+
     async def _mend(self) -> None:
         """Each card that has a fault recovers by the driver's word or an operator's, if the plugin knows one."""
         while not {*self.state.ill.values()} - {_GONE}:
@@ -593,6 +617,9 @@ class PluginHistory:
             told = {(one["involvedObject"]["name"], one["reason"]) for one in events}
             due = {(name, reason) for reason, names in self._warned.items() for name in names}
             found += [f"{name} has no event {reason}" for name, reason in due - told]
+            of_node = await stage.api.list(EVENTS, "default", field_selector=f"involvedObject.name={stage.node}")
+            absences = sum(one["count"] for one in of_node if one["reason"] == spec.EVENT_NO_CARDS)
+            found += [f"{absences} absences of the driver are reported"] if absences != self._absences else []
             found += [
                 f"{name} has an event {reason}" for name, reason in told if reason == spec.EVENT_ANNOTATIONS_CHANGED
             ]
