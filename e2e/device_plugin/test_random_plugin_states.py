@@ -151,7 +151,7 @@ class PluginHistory:
             cards = [one for one, room in self.state.room().items() if room >= units]
             if cards and units:
                 index = self._rng.choice(cards)
-                notes = booking(units, index, len(self._done), self.state.cards[index].units)
+                notes = booking(units, index, len(self._notes), self.state.cards[index].units)
                 self._notes[name] = notes | self._rng.choice((_FOREIGN, {}))
                 pod["metadata"]["annotations"] = self._notes[name]
                 self.state.pods[name] = await self._stage.create(pod)
@@ -425,8 +425,10 @@ class PluginHistory:
             with State.open(self._stage.cards.state_file) as nvml:
                 nvml.set_init_return(code)
                 nvml.clear_faults()
-                if code:
-                    nvml.add_fault("nvmlEventSetWait*", code=Code.UNINITIALIZED, count=1)
+                # If all cards are unhealthy, nothing else shows that the driver has come back.
+                call = Code.UNINITIALIZED if code else Code.SUCCESS
+                nvml.add_fault("nvmlEventSetWait*", code=call, seconds=0.01, count=1)
+                await until(nvml.faults, lambda left: not left, "the plugin reads the reports again")
             before = self.state.unhealthy.keys()
             self.state.is_away = code != Code.SUCCESS
             reason = spec.EVENT_CARD_UNHEALTHY if code else spec.EVENT_CARD_RECOVERED
