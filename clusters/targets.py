@@ -27,7 +27,7 @@ CAPABILITIES: Final[frozenset[str]] = frozenset(get_args(Capability))
 # The settings of a program that cases need. A target has its own words for each of them, or none.
 Option = Literal[
     "audit-interval", "cdi-root", "cgroup-root", "client-ca-file", "cool-down", "delete-unadmitted", "device-id-strategy",
-    "device-list-strategy", "evict-overusers", "eviction-grace", "guarded", "health", "max-ids", "memory-limit",
+    "device-list-strategy", "evict-overusers", "eviction-grace", "expected-pods", "guarded", "health", "max-ids", "memory-limit",
     "memory-limit-hook", "memory-limit-slack", "memory-unit", "metrics-address", "mode", "overuse-after", "overuse-tolerance",
     "policy", "proc-root", "repair", "slots", "survey-interval", "sys-root", "tls-cert-file", "tls-private-key-file", "usage",
     "usage-interval",

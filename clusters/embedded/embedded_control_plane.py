@@ -142,6 +142,19 @@ class EmbeddedControlPlane:
             disturbances.chance = before
 
     @contextlib.contextmanager
+    def holding_bindings(self) -> Iterator[None]:
+        """Each Binding of a ServiceAccount loses its answer while inside, and takes effect in the end."""
+        self._server.disturbances.bindings_land.clear()
+        try:
+            yield
+        finally:
+            self._server.disturbances.bindings_land.set()
+
+    def refuse_next(self, ending: str) -> None:
+        """Refuse the next POST of a ServiceAccount to a path with this ending."""
+        self._server.disturbances.refused_next = ending
+
+    @contextlib.contextmanager
     def losing_events(self) -> Iterator[None]:
         """No watch ever shows a change that is made inside."""
         self._server.store.loses_events = True

@@ -91,6 +91,24 @@ def right_scores(state: State, entry: Asked) -> Iterator[Finding]:
             yield Finding("score", entry.at, text, node=fuller)
 
 
+def right_cpu(state: State, entry: Asked, expected: Collection[tuple[int, float]]) -> Iterator[Finding]:
+    """Policy fragmentation: of empty nodes with equal cards, those are better that keep CPU for the pods that are expected.
+
+    ``expected``: units and CPU of these. Judged are nodes that have enough for as many as their cards hold, and then none for any.
+    """
+    pod, scores = entry.question["Pod"], {one["Host"]: one["Score"] for one in entry.answer}
+    rooms = next(rooms_on(state, pod, name) for name in scores)
+    enough = max(cpu for _, cpu in expected) * sum(room.size for room in rooms.values())
+    asked = float(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+    had = {name: float(state.nodes[name]["status"]["allocatable"]["cpu"]) for name in scores}
+    least = min(cpu for _, cpu in expected)
+    poor = [name for name, cpu in had.items() if cpu >= enough and cpu - asked < least]
+    for name, other in itertools.product(poor, [name for name, cpu in had.items() if cpu - asked >= enough]):
+        if scores[name] >= scores[other]:
+            text = f"{scores[name]}, and {scores[other]} for {other}, which keeps CPU for the pods that are expected"
+            yield Finding("score", entry.at, text, node=name)
+
+
 def _is_whole(state: State, name: str) -> bool:
     """Are all cards usable? Whether the others count in the sum of a node is a matter of taste."""
     cards = cards_of(state.nodes[name])

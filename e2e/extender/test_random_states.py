@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from clusters.api.api_client import MERGE_PATCH
-from clusters.api.resources import CONFIG_MAPS, NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, Resource
+from clusters.api.resources import CONFIG_MAPS, EVENTS, NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, Resource
 from clusters.api.waiting import eventually
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.local_cluster import LocalCluster
@@ -27,7 +27,7 @@ from e2e.checkers.extender_messages import LAG_SECONDS, right_choices, right_vic
 from e2e.checkers.history import Asked, Finding, State, cards_in
 from e2e.checkers.overcommit import as_counted, booked_in_api, holds_a_node, shares_or_none
 from e2e.checkers.pod_requests import gpu_containers, units_of
-from e2e.checkers.settled_answers import kept_room, right_price, right_scores, wrong_bind
+from e2e.checkers.settled_answers import kept_room, right_cpu, right_price, right_scores, rooms_on, wrong_bind
 from e2e.extender.extender_under_test import ExtenderUnderTest, Object
 from e2e.metrics import port_in, series_in, total_in
 from e2e.report.sources import commit_number
@@ -39,6 +39,14 @@ _METRICS: Final = {"metrics-address": "127.0.0.1:0"}
 # Changes before each round of questions, the binds after it, and the rounds.
 _CHANGES, _BINDS, _ROUNDS = 35, 20, 2
 _UNITS: Final = (1, 2, 3, 5, 8)
+# The default and the other policies of an extender.
+_POLICIES: Final = ("binpack", "spread", "fragmentation", "fragmentation")
+# The pods that are expected, units and CPU of each; and the CPU of nodes that are alike in all else.
+_EXPECTED: Final = ((1, 0.5), (2, 4), (5, 1))
+_ALIKE: Final = {"narrow": 200, "wide": 400}
+
+# Groups of binds that land after an audit.
+_LATE: Final = 3
 # The chance that the answer to a Binding is lost, before it is carried out or after that.
 _LOST: Final = 0.4
 # The chances that a pod cannot be read at first, that etcd is restored after binds, and that watches lose events in the end.
@@ -89,6 +97,7 @@ class RandomState:
         self._priorities: list[str] = []
         self._unused: list[str] = []
         self._count = 0
+        self._policy = _POLICIES[0]
         self._book: Object = {}
         self._binding: set[str] = set()
         """The uids of the last pods to bind; ``_book`` is of the time when each had its answer."""
@@ -100,6 +109,10 @@ class RandomState:
             name, scale = f"{self._stage.namespace}-{number}", self._rng.choice((1, 1, 1000))
             await self._stage.node(name, self._rng.choice(_SIZES[scale]))
             await self._equip(name, scale)
+        for name, cpu in _ALIKE.items():
+            await self._stage.node(f"{self._stage.namespace}-{name}", max(_UNITS))
+            status = {"status": {"allocatable": {"cpu": cpu}}}
+            await self._api.patch(NODES, f"{self._stage.namespace}-{name}", status, subresource="status")
         if "preempt" not in self._stage.claims:
             return
         # Most pods have another: of equal ones any may end.
@@ -202,22 +215,42 @@ class RandomState:
         return cluster.control_plane
 
     async def drift(self) -> None:
-        """Pods come and go of which no watch gets an event: the next audit of an extender counts them, and their units."""
+        """Pods come and go of which no watch gets an event: the next audit of an extender counts them, and their units.
+
+        It counts no binds that have lost their answers: these land later. The extender has reported each bound pod that it cannot
+        book, although the API server refused its first event.
+        """
         if "explain" not in self._stage.claims or self._rng.random() > _DRIFTS:
             return
-        async with self._stage.extender({"audit-interval": "10s", **_METRICS}):
-            before = (await self._state()).pods
-            with self._plane.losing_events():
-                for name in self._rng.sample(self._pods, len(self._pods) // 3):
-                    await self._stage.observer.delete(name, 0)
-                for node in self.units:
-                    await self._create_bound(node)
-            after = (await self._state()).pods
-            (tick,) = await self._stage.create(self._stage.pod("tick", 1))
-            seen = await eventually(lambda: self._audited(tick), bool, "the book is audited", seconds=60)
+        state, plain = await self._state(), self._stage.pod("plain", 1)
+        rooms = {node: rooms_on(state, plain, node).values() for node in self.units}
+        *losing, binding = sorted(rooms, key=lambda node: sum(room.free for room in rooms[node]) // self._scale(node))
+        known, events = [*self._pods], await self._odd_events()
+        self._plane.refuse_next("/events")
+        async with self._stage.extender({"audit-interval": "10s", **_METRICS}) as url:
+            with self._plane.holding_bindings():
+                for _ in range(_LATE):
+                    await self._bind(binding, url)
+                before = (await self._state()).pods
+                with self._plane.losing_events():
+                    for name in self._rng.sample(known, len(known) // 3):
+                        await self._stage.observer.delete(name, 0)
+                    for node in losing:
+                        await self._create_bound(node)
+                after = (await self._state()).pods
+                (tick,) = await self._stage.create(self._stage.pod("tick", 1))
+                seen = await eventually(lambda: self._audited(tick), bool, "the book is audited", seconds=60)
+            bound = [pod["metadata"] | pod for pod in await self._stage.observer.pods() if holds_a_node(pod)]
+            odd = {pod["uid"] for pod in bound if pod.get("annotations") and units_of(pod) and not shares_or_none(pod)}
+            await eventually(
+                self._odd_events,
+                lambda found: odd <= {found[uid] for uid in found.keys() - events},
+                "each bound pod with annotations that name no card has an event",
+                seconds=30,
+            )
         due = Counter[tuple[str, str]]()
-        for kind, pods, others in ("phantom", before, after), ("missing", after, before):
-            for pod in (one for uid, one in pods.items() if uid not in others):
+        for kind, there, others in ("phantom", before, after), ("missing", after, before):
+            for pod in (one for uid, one in there.items() if uid not in others):
                 is_booked = holds_a_node(pod) and bool(gpu_containers(pod))
                 units = sum((shares_or_none(pod) or {}).values()) if is_booked else 0
                 kind_of_pod = kind if is_booked else f"pending_{kind}"
@@ -227,6 +260,12 @@ class RandomState:
         # The other extenders read everything again.
         await self._plane.restart_api_server()
         await asyncio.sleep(LAG_SECONDS)
+
+    async def _odd_events(self) -> dict[str, str]:
+        """The events about pods that cannot be booked, by uid: the uids of these."""
+        events = await self._api.list(EVENTS, self._stage.namespace)
+        odd = [one for one in events if one["reason"] == "GPUShareNotBooked"]
+        return {one["metadata"]["uid"]: one["involvedObject"]["uid"] for one in odd}
 
     async def _audited(self, tick: Object) -> Counter[tuple[str, str]]:
         """The drift by the last audit, which waits for the watch to come to its list; empty before the first one."""
@@ -252,6 +291,19 @@ class RandomState:
         for name in self._priorities:
             await self._api.delete(PRIORITY_CLASSES, name)
 
+    def options(self) -> dict[str, str] | None:
+        """The options of an extender beside, which may have another policy and expect other pods than have come."""
+        if "explain" not in self._stage.claims:
+            return None
+        self._policy, path = self._rng.choice(_POLICIES), self._stage.folder / "expected.yaml"
+        path.write_text(json.dumps({"pods": [{"gpu-mem": units, "cpu": cpu} for units, cpu in _EXPECTED]}))
+        return {**_METRICS, "policy": self._policy, "expected-pods": str(path)}
+
+    def _with_policy(self, question: Object) -> Object:
+        """The question as if the pod itself wished for the policy of the extender beside."""
+        annotations = {spec.WISH_POLICY: self._policy, **question["Pod"]["metadata"].get("annotations", {})}
+        return {**question, "Pod": {**question["Pod"], "metadata": {"annotations": annotations}}}
+
     async def ask(self, fresh: str) -> None:
         """Ask the extender, and one at the URL ``fresh`` which has just started: both give the same, right answers."""
         observer, claims = self._stage.observer, self._stage.claims
@@ -263,14 +315,23 @@ class RandomState:
         for verb, body in questions.asked(self._rng, await observer.pods(), self.units, {}, claims):
             ours, its = [(await observer.post_to(url + verb, body)).json() for url in urls]
             # The policy fragmentation goes by the pods that an extender has seen.
-            is_alike = ours == its or (verb == spec.PRIORITIZE and "fragmentation" in body)
+            has_policy = self._policy != _POLICIES[0] or "fragmentation" in body
+            is_alike = ours == its or (verb == spec.PRIORITIZE and has_policy)
             assert is_alike, f"an extender that has just started answers {verb} otherwise"
             if verb == spec.FILTER and not ours.get("NodeNames") and ours.get("FailedNodes"):
                 curable.append(ours["FailedNodes"].values())
             asked = Asked(0.0, verb, json.loads(body), ours)
             found += (*right_choices(state, asked), *right_victims(state, asked))
             found += right_price(state, asked, budgets) if verb == spec.PREEMPT else ()
-            found += right_scores(state, asked) if verb == spec.PRIORITIZE and "binpack" in claims else ()
+            if verb == spec.PRIORITIZE and "binpack" in claims:
+                found += right_scores(state, asked)
+                found += right_scores(state, Asked(0.0, verb, self._with_policy(json.loads(body)), its))
+        for cpu in (1, *_ALIKE.values()) if self._policy == "fragmentation" else ():
+            pod = self._stage.pod("asked", self._rng.choice(_UNITS[:-1]))
+            pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}
+            question = {"Pod": pod, "NodeNames": [f"{self._stage.namespace}-{name}" for name in _ALIKE]}
+            answer = await observer.post_to(fresh + spec.PRIORITIZE, json.dumps(question))
+            found += right_cpu(state, Asked(0.0, spec.PRIORITIZE, question, answer.json()), _EXPECTED)
         if "explain" in claims:
             text, reasons = await self._metrics(), {one for of in curable for one in of}
             counted = sum(
@@ -396,8 +457,11 @@ class RandomState:
         self._pods.append(name)
         return bound
 
-    async def _bind(self, node: str) -> None:
-        """Some simultaneous binds, which the extender may refuse; the pods, which may wish for one card together."""
+    async def _bind(self, node: str, url: str | None = None) -> None:
+        """Some simultaneous binds, which the extender may refuse; the pods, which may wish for one card together.
+
+        With a ``url`` they are all for this node, and for the extender there.
+        """
         pods = [self._pod(self._scale(node)) for _ in range(self._rng.randint(1, 4))]
         if "wishes" in self._stage.claims and self._rng.random() < 0.5:
             policy, group = self._rng.choice(("binpack", "spread", "spread")), f"group-{self._count}"
@@ -412,8 +476,8 @@ class RandomState:
         self._binding = {pod["metadata"]["uid"] for pod in created}
         asking = [pod for pod in created if units_of(pod)]
         # The same order twice, as of two schedulers, while the pods change or go.
-        nodes = [node, *self._rng.choices([*self.units], k=self._rng.choice((0, 0, 1)))]
-        orders = (self._stage.bind(pod, node) for pod in asking for node in nodes)
+        nodes = [node, *self._rng.choices([*self.units] if url is None else [node], k=self._rng.choice((0, 0, 1)))]
+        orders = (self._stage.bind(pod, node, url) for pod in asking for node in nodes)
         gone = [pod["metadata"]["name"] for pod in asking if self._rng.random() < 0.2]
         labels = [
             self._label(pod) for pod in asking if pod["metadata"]["name"] not in gone and self._rng.random() < 0.5
@@ -484,7 +548,7 @@ async def test_answers_are_what_the_api_implies(stage: ExtenderUnderTest, number
             for _ in range(_CHANGES):
                 await state.change()
             await state.lose_answers()
-            async with stage.extender(_METRICS if "explain" in stage.claims else None) as fresh:
+            async with stage.extender(state.options()) as fresh:
                 # Each may read all changes until then.
                 await asyncio.sleep(LAG_SECONDS)
                 await state.ask(fresh)

@@ -248,18 +248,29 @@ class Disturbances:
 
     def __init__(self, chance: float, rng: random.Random) -> None:
         self.chance = chance
+        self.refused_next = ""
+        """If not empty: the next POST to a path with this ending is refused, whatever the chance is."""
+        self.bindings_land = asyncio.Event()
+        """As long as it is not set, each Binding is late, and waits for it."""
+        self.bindings_land.set()
         self._rng = rng
         self._late: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: Request, carry_out: CarryOut) -> Answer:
         """The request's answer. Raises RefusalError."""
-        if not self.chance or not request.user.name.startswith(_ACCOUNTS):
+        if not request.user.name.startswith(_ACCOUNTS):
+            return await carry_out(request)
+        if self.refused_next and request.method == "POST" and request.path.endswith(self.refused_next):
+            self.refused_next = ""
+            raise RefusalError(*_UNAVAILABLE)
+        is_binding = request.path.endswith("/binding")
+        is_held = is_binding and not self.bindings_land.is_set()
+        if not self.chance and not is_held:
             return await carry_out(request)
         if request.method == "GET":
             self._cut(request)
             return await carry_out(request)
-        is_binding = request.path.endswith("/binding")
-        if self._happens():
+        if is_held or self._happens():
             if not is_binding:
                 raise RefusalError(*_UNAVAILABLE)
             task = asyncio.create_task(self._carry_out_late(request, carry_out))
@@ -287,5 +298,6 @@ class Disturbances:
 
     async def _carry_out_late(self, request: Request, carry_out: CarryOut) -> None:
         await asyncio.sleep(self._rng.uniform(0, _LATEST))
+        await self.bindings_land.wait()
         with contextlib.suppress(RefusalError):
             await carry_out(request)
