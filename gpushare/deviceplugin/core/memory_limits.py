@@ -333,17 +333,23 @@ def limit_texts(news: News) -> tuple[str, str]:
 class Fuse:
     """Stops the answer of limits on a node with a hook that fails. ``blown`` is the driver under which one failed, None for none.
 
-    A fuse is good again under another driver, and in another process of the plugin. ``seen`` are the failures of the last look.
+    A fuse is good again under another driver, and in another process of the plugin. ``seen`` are the failures of the last look,
+    and ``driver`` is the one of that look.
     """
 
     blown: str | None = None
     seen: frozenset[tuple[str, ...]] = frozenset()
+    driver: str | None = None
 
     def after(self, failures: Iterable[HookFailure], driver: str) -> Fuse:
-        """The fuse after a look, under this driver. A failure that was seen before another driver came is none of that one."""
+        """The fuse after a look, under this driver.
+
+        The failures of the first look under it may be from before it came; a hook that fails under it, too, fails again.
+        """
         keys = {one.key: one for one in failures}
-        is_blown = any(not one.is_of_value for key, one in keys.items() if key not in self.seen) or self.blown == driver
-        return Fuse(driver if is_blown else None, frozenset(keys))
+        fails = any(not one.is_of_value for key, one in keys.items() if key not in self.seen)
+        is_blown = self.blown == driver or (fails and self.driver in (None, driver))
+        return Fuse(driver if is_blown else None, frozenset(keys), driver)
 
 
 class HookFailure(NamedTuple):
