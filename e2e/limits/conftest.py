@@ -88,8 +88,12 @@ class Situation:
 class LimitedCluster:
     """The nodes are named after their situations."""
 
-    def __init__(self, observer: Observer, situations: Mapping[str, Situation], *, publishes: bool) -> None:
+    def __init__(
+        self, observer: Observer, situations: Mapping[str, Situation], *, publishes: bool, follows_drivers: bool
+    ) -> None:
         self.observer, self.situations = observer, situations
+        self.follows_drivers = follows_drivers
+        """Does the plugin go on below another driver?"""
         self.look = LimitLook(observer, publishes=publishes)
 
     async def begin(self) -> None:
@@ -171,6 +175,11 @@ async def limited(request: pytest.FixtureRequest, own: OwnCluster, target: Targe
         own([one.node(name, known) for name, one in chosen.items()]) as cluster,
         observing(cluster, "limits") as observer,
     ):
-        made = LimitedCluster(observer, chosen, publishes="metrics-address" in known)
+        made = LimitedCluster(
+            observer,
+            chosen,
+            publishes="metrics-address" in known,
+            follows_drivers="cards-annotation" in target.claims,
+        )
         await made.begin()
         yield made

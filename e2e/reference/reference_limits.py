@@ -30,6 +30,7 @@ _EVENTS: Final = {
     "fails": "GPUShareLimitFails",
 }
 _SET: Final = "nvmlDeviceSetMemoryLimits_v1"
+_REFUSED: Final = "failed to set memory limits"
 _MIB: Final = 1 << 20
 _NONE: Final = (1 << 64) - 1
 _SETTLED_SECONDS: Final = 3.0
@@ -50,6 +51,8 @@ class Limits:
     faults: Faults
     seen: dict[str, float] = field(default_factory=dict)
     said: dict[tuple[str, str, int], str] = field(default_factory=dict)
+    is_refused: bool = False
+    """The driver has refused a limit, so no container is given one until the program starts again."""
 
     def why_not(self) -> str:
         """The reason why this node cannot limit; "" if it can."""
@@ -61,7 +64,9 @@ class Limits:
         has_misc = any(line.split()[0::3] == ["misc", "1"] for line in _text(self.proc / "cgroups").splitlines())
         if "nvidia/" not in _text(groups / "dmem.capacity") and not has_misc:
             return "KernelTooOld"
-        return "SwitchedOff" if "RmMemacctMode=0" in _text(self.proc / "driver" / "nvidia" / "params") else ""
+        if "RmMemacctMode=0" in _text(self.proc / "driver" / "nvidia" / "params"):
+            return "SwitchedOff"
+        return "HookFails" if self.is_refused else ""
 
     def variables(self, cards: Sequence[Card], size: int, whole: int) -> dict[str, str]:
         """The hook's variables, for a container of this many units of a pod of ``whole``."""
@@ -90,7 +95,8 @@ class Limits:
     async def _look(self, groups: Path) -> None:
         reason, bad, unsure = self.why_not(), 0, 0
         for pod in await self.api.pods_of(self.node):
-            if failures := [text for text in _messages(pod) if _SET in text]:
+            if failures := [text for text in _messages(pod) if _SET in text or _REFUSED in text]:
+                self.is_refused |= _REFUSED in failures[0]
                 await self._report(pod, ["", -1, "fails"], f"apply-cuda-memory-limits: {failures[0]}")
             rows, before = [], {tuple(one[:2]): one for one in json.loads(_annotation(pod) or "[]")}
             for container, at in _running(pod):
