@@ -253,6 +253,8 @@ class Player:
 
     async def _restart_extender(self) -> None:
         await self._cluster.kill(EXTENDER)
+        if self._published is not None:
+            self._published.forget_refusals()
         await self._cluster.launch(EXTENDER)
 
     async def _lose(self, burst: Burst) -> None:

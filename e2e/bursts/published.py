@@ -69,6 +69,8 @@ class Published:
         # The questions to each node's plugin, "" for the extender, with their outcomes.
         self._asked: Asked = Counter()
         self._stood_still = False
+        # By the pod's uid, the reasons of the extender's last answer, none if that has a node.
+        self._refusals: dict[str, frozenset[str]] = {}
         # By the program: its port, its samples, and the questions and pods until then.
         self._before: dict[tuple[str, str], tuple[int, Series, Asked, frozenset[str]]] = {}
 
@@ -79,17 +81,22 @@ class Published:
             self._before[program] = *(await self._read(*program)), asked, frozenset()
 
     def take_event(self, event: Event) -> None:
-        """Count a question to the extender."""
+        """Count a question to the extender, and note its refusals."""
         match event:
             case StoodStill():
                 self._stood_still = True
             case Exchange() if event.asked.startswith(f"POST {self._cluster.extender_url()}/"):
                 self._asked["", *_outcome(event)] += 1
+                self._refusals |= _refusal(event)
 
     def take_call(self, call: PluginCall) -> None:
         """Count a call of a device plugin."""
         if call.method in ("Allocate", "Register"):
             self._asked[call.node, call.method, "refused" if call.answer is None else "granted"] += 1
+
+    def forget_refusals(self) -> None:
+        """Those of an extender that has ended."""
+        self._refusals.clear()
 
     async def findings(self, rest: Rest, rng: random.Random) -> list[str]:
         """Those of all programs, and of one command."""
@@ -165,7 +172,7 @@ class Published:
         asked, pods = self._asked.copy(), frozenset(pod["metadata"]["uid"] for pod in rest.pods)
         port, series = await self._read(*program)
         found = list(wrong_series(node or name, series, of_plugin(rest, node) if node else of_extender(rest)))
-        found += [] if node else wrong_waits(rest, series)
+        found += [] if node else wrong_waits(rest, series, self._refusals)
         before = self._before.get(program)
         if before is not None and before[0] == port:
             found += fallen(node or name, before[1], series)
@@ -214,6 +221,16 @@ def _outcome(event: Exchange) -> tuple[str, str]:
         return verb, ""
     is_granted = not answer.get("Error") and (verb == "bind" or bool(answer.get("NodeNames")))
     return verb, "granted" if is_granted else ""
+
+
+def _refusal(event: Exchange) -> dict[str, frozenset[str]]:
+    """The reasons by the pod's uid, none if a node fits or the answer is lost."""
+    if not event.asked.endswith(spec.FILTER):
+        return {}
+    answer: Any = msgspec.json.decode(event.answer) if event.code == 200 else {}
+    failed = (answer.get("FailedNodes") or {}) | (answer.get("FailedAndUnresolvableNodes") or {})
+    reasons = () if answer.get("NodeNames") or answer.get("Error") else failed.values()
+    return {msgspec.json.decode(event.question)["Pod"]["metadata"].get("uid", ""): frozenset(reasons)}
 
 
 def _risen(node: str, before: Series, series: Series) -> Asked:

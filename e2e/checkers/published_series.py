@@ -222,14 +222,23 @@ def wrong_series(program: str, series: Series, expected: Expected) -> Iterator[s
             yield f"{program}: {key[0]} {dict(sorted(key[1]))} is {value}, should be {due}"
 
 
-def wrong_waits(rest: Rest, series: Series) -> Iterator[str]:
-    """Each pod that waits is counted once it is reported on, whatever the reason: the extender keeps its last answer."""
+def wrong_waits(rest: Rest, series: Series, refusals: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    """Each pod that waits is counted once it is reported on, and by a reason of its last answer if that refused all nodes.
+
+    ``refusals`` have the reasons by uid. The extender keeps its last answer, also if it holds no more.
+    """
     reported = sum(
         one["type"] == "PodScheduled" for pod in rest.waiting for one in pod["status"].get("conditions") or ()
     )
-    count = sum(value for (name, _), value in series.items() if name == _WAITING)
-    if not reported <= count <= len(rest.waiting):
-        yield f"extender: {count} pods wait, should be {reported} to {len(rest.waiting)}"
+    counts = {dict(labels)["reason"]: value for (name, labels), value in series.items() if name == _WAITING}
+    count, most = sum(counts.values()), len(rest.waiting)
+    if not reported <= count <= most:
+        yield f"extender: {count} pods wait, should be {reported} to {most}"
+    refused = [reasons for pod in rest.waiting if (reasons := refusals.get(pod["metadata"]["uid"]))]
+    for reasons in {*refused, frozenset[str]().union(*refused)}:
+        due, given = sum(one <= reasons for one in refused), sum(counts.get(one, 0) for one in reasons)
+        if given < due:
+            yield f"extender: {given} pods wait for {sorted(reasons)}, should be {due} at least"
 
 
 def fallen(program: str, before: Series, series: Series) -> Iterator[str]:
