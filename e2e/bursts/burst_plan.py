@@ -34,8 +34,8 @@ _STRAY: Final = 0.3
 # The chance that a pod of a burst uses more than it booked, and by how many MiB each of its containers does: less than its
 # neighbours leave of theirs.
 _GREEDY, _BEYOND = 0.6, 8
-# The chance that a pod asks for more than a card has, so that it waits: its first container alone, or both together.
-_TOO_LARGE: Final = 0.5
+# The chance that one pod asks for more than a card has, if they are not alike: its first container alone, or both together.
+_TOO_LARGE: Final = 0.7
 # The part of bursts in which all pods are alike, and so large that no two share a card: each can be mistaken for any other.
 _TWINS, _TWINS_OF_LARGE = 0.3, 0.6
 _LONGEST_PAUSE_SECONDS: Final = 0.1
@@ -241,7 +241,7 @@ def make_burst(
         if small and scale == 1 and rng.random() < _GREEDY:
             pods[pods.index(small[-1])] = replace(small[-1], inits=(), ends="", is_greedy=True)
         usual = [pod for pod in pods[1:] if not (pod.split or pod.is_greedy)]
-        if usual and rng.random() < _TOO_LARGE:
+        if usual and not are_twins and rng.random() < _TOO_LARGE:
             containers = rng.choice([(sizes[-1] + 1,), (sizes[-1], 1)])
             pods[pods.index(usual[-1])] = replace(usual[-1], containers=containers, inits=())
     steps: list[Step] = []
