@@ -27,7 +27,7 @@ _SPLIT_UNITS: Final = (8, 3)
 # The chance that a pod has one more init container or sidecar, and that a plugin, a kubelet or the extender restarts in a step.
 _INIT, _PLUGIN, _KUBELET, _EXTENDER = 0.3, 0.04, 0.02, 0.05
 # The chances of a plain container, of each trait of a pod, and of a step in a gap.
-_PLAIN, _GAP, _SPLIT = 0.2, 0.2, 0.2
+_PLAIN, _GAP, _SPLIT, _SPLIT_OF_TWINS = 0.2, 0.2, 0.8, 0.2
 _ENDS, _LOST, _URGENT, _MARKED, _FORGED, _ELSEWHERE, _EDITED = 0.12, 0.1, 0.2, 0.3, 0.15, 0.3, 0.1
 # The chance that the first pod of a burst uses a card and asks for none.
 _STRAY: Final = 0.3
@@ -231,9 +231,10 @@ def make_burst(
     pods = [replace(pod, mib_per_unit=mib_per_unit) for pod in pods]
     if not is_real:
         pods = [_wild(rng, pod, count) for pod in pods]
-        if scale == 1 and sum(_SPLIT_UNITS) not in known and max(_SPLIT_UNITS) <= sizes[-1] and rng.random() < _SPLIT:
+        can_split = scale == 1 and sum(_SPLIT_UNITS) not in known and max(_SPLIT_UNITS) <= sizes[-1]
+        if can_split and rng.random() < (_SPLIT_OF_TWINS if are_twins else _SPLIT):
             containers = rng.choice([(sum(_SPLIT_UNITS),), (0, sum(_SPLIT_UNITS)), (sum(_SPLIT_UNITS), 0)])
-            pods[-1] = replace(pods[-1], containers=containers, inits=(), split=_SPLIT_UNITS)
+            pods[1] = replace(pods[1], containers=containers, inits=(), split=_SPLIT_UNITS)
         if rng.random() < _STRAY:
             pods[0] = replace(pods[0], containers=(0,), inits=(), split=(), is_stray=True)
         # On a card that it fills alone it would be out of memory.
@@ -249,7 +250,7 @@ def make_burst(
     while pods:
         count = rng.randint(1, max(len(pods), 1))
         created, pods = pods[:count], pods[count:]
-        leaving = [pod for pod in there if rng.random() < 0.3]
+        leaving = [pod for pod in there if rng.random() < 0.3 and not pod.split]
         is_gap = bool(leaving) and not is_real and rng.random() < _GAP
         if is_gap:
             created = [_in_place(*pair) for pair in zip(created, leaving, strict=False)] + created[len(leaving) :]

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from e2e import spec
 from e2e.checkers.plugin_answers import XIDS_OF_APPLICATIONS
 from e2e.site.node_cards import described
 
@@ -75,6 +76,15 @@ class Moment:
     is_away: bool = False
     is_again: bool = False
 
+    @property
+    def events(self) -> dict[int, str]:
+        """The reason of the event about each card that fails or recovers."""
+        return {
+            card: spec.EVENT_CARD_RECOVERED if fault.reason else spec.EVENT_CARD_UNHEALTHY
+            for card, fault in self.before.items()
+            if bool(fault.reason) != bool(self.after[card].reason)
+        }
+
     def wrong(self, begun: float, writes: Sequence[tuple[float, Mapping[int, str]]]) -> Iterator[str]:
         """The cards that the ``writes`` of the Node, each with its time, do not show as before and then as after it."""
         for card, fault in self.before.items():
@@ -94,9 +104,10 @@ def moments(
 ) -> Iterator[Moment]:
     """Some moments of a node of these cards, mostly of one that is ``held``; its driver may not know what it advises."""
     first = rng.choice(held)
-    for _ in range(rng.randint(1, _MOST_MOMENTS)):
+    for _ in range(rng.randint(2, _MOST_MOMENTS)):
         is_away, is_again = rng.random() < _AWAY, rng.random() < _AGAIN
-        changed = {first if rng.random() < _FIRST else rng.choice(held), *rng.sample(sorted(faults), rng.randint(0, 1))}
+        others = rng.sample(rng.choice((held, sorted(faults))), rng.randint(0, 1))
+        changed = {first if rng.random() < _FIRST else rng.choice(held), *others}
         if is_again and not is_away:
             yield Moment((), "", faults, faults, is_again=True)
             continue

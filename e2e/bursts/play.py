@@ -91,6 +91,7 @@ class Player:
         self._inspect = inspect
         self._watched = watched
         self._published = published
+        self._limits = LimitLook(self.observer, publishes=published is not None)
         self._faults = dict(unhealthy)
         self.claims = claims
         self.world = world
@@ -305,10 +306,19 @@ class Player:
         return _MOVED.findall(self._cluster.log(_PROGRAM, node))
 
     async def _trouble(self, burst: Burst) -> list[str]:
-        """In some worlds cards of a node with pods fail and recover, its plugin is away a while, or its Node is created again."""
-        held = sorted(booked_in_api(await self._pods()))
-        if not (self.world.fails_late and held and self.claims >= _OF_CARDS):
+        """In some worlds cards of a node with pods fail and recover, its plugin is away a while, or its Node is created again.
+
+        So it is in each burst with a pod on several cards, and these are the cards.
+        """
+        pods = await self._pods()
+        several = booked_in_api(pod for pod in pods if len(shares_or_none(pod) or {}) > 1)
+        held = sorted(several or booked_in_api(pods))
+        if not ((self.world.fails_late or several) and held and self.claims >= _OF_CARDS):
             return []
+        self._had["bursts_with_faulty_cards_of_a_pod_on_several"] += bool(several)
+        # The limits of a card that is lost later are not known then.
+        if self.world.has_limits and (found := await self._wrong_limits()):
+            return found
         rng, sizes = random.Random(burst.seed), await self.sizes()
         node, _ = rng.choice(held)
         knows_advice = next(one.knows_advice for one in self.world.nodes if one.name == node)
@@ -326,6 +336,7 @@ class Player:
         self._had["nodes_created_again"] += moment.is_again
         self._had["plugins_that_were_away"] += moment.is_away
         self._restarted |= {node} if moment.is_away or moment.is_again else set()
+        reports = await self._published.reports() if self._published is not None else None
         begun = time.monotonic()
         with _reasons_written(node) as writes:
             if moment.is_away:
@@ -344,6 +355,8 @@ class Player:
         found += moment.wrong(
             begun, [*writes, (time.monotonic(), reasons_of(await self._cluster.api.get(NODES, node)))]
         )
+        if not found and self._published is not None and reports is not None:
+            found = await self._published.wrong_reports(reports, await self._rest(), node, moment.events)
         return found or await self._settle(burst, frozenset(burst.staying))
 
     async def _hide_use(self) -> list[str]:
@@ -418,17 +431,16 @@ class Player:
 
     async def _wrong_limits(self) -> list[str]:
         """The containers without their exact limit, and the reports that are not of the limits that there are."""
-        look = LimitLook(self.observer, publishes=self._published is not None)
 
         async def wrong() -> list[str]:
-            look.exact, found, unit = 0, list[str](), self.world.mib_per_unit
+            self._limits.exact, found, unit = 0, list[str](), self.world.mib_per_unit
             for node in self.nodes:
                 lost = [card for (on, card), fault in self._faults.items() if on == node and fault.is_lost]
-                found += await look.wrong(node, mib_per_unit=unit, lost=lost)
+                found += await self._limits.wrong(node, mib_per_unit=unit, lost=lost)
             return found
 
         found = await self._until_right(wrong, "containers have their limits")
-        self._had["containers_with_their_exact_limit"] += look.exact
+        self._had["containers_with_their_exact_limit"] += self._limits.exact
         return found
 
     async def _ask(self, burst: Burst, rest: float) -> None:
