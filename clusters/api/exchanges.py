@@ -56,7 +56,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class StoodStill:
-    """Programs of a cluster were stopped until now: they know older states."""
+    """Programs of a cluster were stopped until now, or its history went back: they know other states."""
 
     at: float
     server: str

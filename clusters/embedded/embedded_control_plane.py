@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from clusters.api import kubeconfig_file
+from clusters.api import exchanges, kubeconfig_file
 from clusters.api.api_client import ApiClient
 from clusters.api.certificates import Authority, KeyPair
 from clusters.api.readiness import service_account_token
@@ -52,6 +53,7 @@ class EmbeddedControlPlane:
         )
         self._scheduler: Scheduler | None = None
         self._controllers: Controllers | None = None
+        self._has_lost_events = False
         self._api: ApiClient
         self.url = ""
         self.kubeconfig = folder / "kubeconfig"
@@ -104,6 +106,12 @@ class EmbeddedControlPlane:
         await self._server.stop()
         self._server.expire_history()
         await self._server.start(int(self.url.rpartition(":")[2]))
+        if self._has_lost_events:
+            self._has_lost_events = False
+            self._note_old_states()
+
+    def _note_old_states(self) -> None:
+        exchanges.pass_on(exchanges.StoodStill(time.monotonic(), self._server.address))
 
     def saved(self, resource: Resource, namespace: str) -> Callable[[], Awaitable[None]]:
         """A function that restores etcd: the objects of this kind in a namespace, and the version, become what they are now.
@@ -117,6 +125,7 @@ class EmbeddedControlPlane:
             await asyncio.sleep(_RESTORING_SECONDS)
             restore()
             await self._server.start(int(self.url.rpartition(":")[2]))
+            self._note_old_states()
             if self._controllers is not None:
                 await self._stop_controllers()
                 await self._start_controllers()
@@ -156,8 +165,8 @@ class EmbeddedControlPlane:
 
     @contextlib.contextmanager
     def losing_events(self) -> Iterator[None]:
-        """No watch ever shows a change that is made inside."""
-        self._server.store.loses_events = True
+        """No watch ever shows a change that is made inside; after the next restart of the API server all read everything again."""
+        self._server.store.loses_events = self._has_lost_events = True
         try:
             yield
         finally:
