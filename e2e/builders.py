@@ -67,6 +67,14 @@ def gpu_pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
 
+def with_slots(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod, which now names a slot for each container that asks for card memory."""
+    for one in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ())):
+        if limits := one.get("resources", {}).get("limits"):
+            limits[spec.RESOURCE_SLOT] = "1"
+    return pod
+
+
 def gated(pod: Mapping[str, Any]) -> dict[str, Any]:
     """The pod with a gate: a scheduler passes over it until the gate is gone."""
     return {**pod, "spec": {**pod["spec"], "schedulingGates": [{"name": "example.com/gate"}]}}

@@ -24,7 +24,7 @@ from clusters.kubelet.plugin_client import PluginCall
 from clusters.provider import DEVICE_PLUGIN, EXTENDER, NodeSpec
 from clusters.targets import Target
 from e2e import commands, spec
-from e2e.builders import gpu_pod
+from e2e.builders import gpu_pod, with_slots
 from e2e.checkers import published_answers as answers
 from e2e.checkers.overcommit import shares_or_none
 from e2e.checkers.published_series import (
@@ -174,8 +174,7 @@ class Published:
         largest = max(card.free for card in rest.cards)
         amounts = [largest + 1, *([largest] if largest else [])]
         pods = [gpu_pod(f"asked-{units}", units) for units in amounts]
-        for pod in pods if rest.slots else ():
-            pod["spec"]["containers"][0]["resources"]["limits"][spec.RESOURCE_SLOT] = "1"
+        pods = list(map(with_slots, pods)) if rest.slots else pods
         self._manifest.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": pods}))
         yield ["simulate", "-f", str(self._manifest)], partial(answers.simulate, rest, amounts)
         for kind, view in (rest.waiting, answers.explain_waiting), (rest.holding, answers.explain_bound):

@@ -13,7 +13,7 @@ import msgspec
 from e2e import spec
 from e2e.checkers.history import Object
 from e2e.checkers.overcommit import SLOTS, booked_in_api, holds_a_node, shares_or_none, slots_taken
-from e2e.checkers.pod_requests import gpu_containers, slots_of, units_of
+from e2e.checkers.pod_requests import gpu_containers, named_slots, slots_of, units_of
 from e2e.site.node_cards import Card, Cards, UnreadableError, amount, averaged, described
 
 _WISH: Final = "gpushare.aliyun.com/"
@@ -162,11 +162,14 @@ def rooms_of(
 ) -> dict[int, Room] | None:
     """The cards of a node that the pod may have, beside these pods; None if the API does not show it."""
     cards, name = cards_of(node), node["metadata"]["name"]
-    if cards is None or (cards.mode == SLOTS and any(len(shares_or_none(one) or ()) > 1 for one in pods)):
-        # The slots of a pod on several cards are not known.
+    if cards is None:
         return None
     wish, slots = wish_of(pod), slots_of(pod) if cards.mode == SLOTS else 0
-    if wish is None or not wish.is_for(cards.cards.values()) or (slots and len(wish.parts) > 1):
+    if (
+        wish is None
+        or not wish.is_for(cards.cards.values())
+        or (slots and (len(wish.parts) > 1 or not named_slots(pod)))
+    ):
         return {}
     booked, taken = booked_in_api(pods), slots_taken(pods, name)
     return {

@@ -13,7 +13,7 @@ from e2e import spec
 from e2e.checkers.card_choice import cards_of, fits, group_of, members_of, rooms_of, texts_of
 from e2e.checkers.extender_answers import book_adds_up, book_differs
 from e2e.checkers.history import Asked, Entry, Finding, Object, State, name_of
-from e2e.checkers.overcommit import SLOTS, holds_a_node, is_marked, shares_or_none, shows_running
+from e2e.checkers.overcommit import holds_a_node, is_marked, shares_or_none, shows_running
 from e2e.checkers.pod_requests import gpu_containers, units_of
 
 REFUSED: Final = "refused with room"
@@ -140,7 +140,7 @@ def right_choices(state: State, entry: Entry) -> Iterator[Finding]:
             continue
         banned = state.banned.get(name, frozenset())
         if (has_room := _has_room(question.pod, node, pods_of[name], banned, group)) is not None:
-            why = "" if banned or has_room else _misjudged(question.pod, node, answer, group)
+            why = "" if has_room else _misjudged(question.pod, node, answer, banned, group)
             yield from _choice(question.pod, node, answer, entry.at, has_room=has_room, why=why)
 
 
@@ -252,12 +252,14 @@ def _has_room(
     return None if rooms is None else fits(pod, (room.free for room in rooms.values()))
 
 
-def _misjudged(pod: Object, node: Object, answer: _Filtered, group: frozenset[tuple[str, int]] | None) -> str:
-    """How an extender that knows both refusals has chosen the wrong one, for a full node on which only units count."""
+def _misjudged(
+    pod: Object, node: Object, answer: _Filtered, banned: frozenset[int], group: frozenset[tuple[str, int]] | None
+) -> str:
+    """How an extender that knows both refusals has chosen the wrong one, for a full node."""
     cards, name = cards_of(node), node["metadata"]["name"]
-    if cards is None or cards.mode == SLOTS or answer.failed_and_unresolvable_nodes is None:
+    if cards is None or answer.failed_and_unresolvable_nodes is None:
         return ""
-    helps = fits(pod, (room.size for room in (rooms_of(pod, node, (), group=group) or {}).values()))
+    helps = fits(pod, (room.size for room in (rooms_of(pod, node, (), banned, group) or {}).values()))
     if helps != (name in answer.failed_and_unresolvable_nodes):
         return ""
     said = "no" if helps else "some"

@@ -39,13 +39,13 @@ def shows_running(pod: Object) -> bool:
 def as_counted(pods: Iterable[Object], claims: Collection[str]) -> Iterator[Object]:
     """The pods as an extender that ``claims`` this counts them if it has always seen them as they are now.
 
-    A pod that has ended by its phase and still runs counts as running. One without a card in its annotations has card -1, and one
-    with the mark of a repair has both cards.
+    A pod that has ended by its phase and still runs counts as running until it is marked as ended. One without a card in its
+    annotations has card -1, and one with the mark of a repair has both cards.
     """
     for pod in pods:
         annotations = pod["metadata"].get("annotations") or {}
-        if is_over(pod) and "held-till-boot" in claims and shows_running(pod) and _ENDED not in annotations:
-            pod = {**pod, "status": {"phase": "Running"}}
+        if is_over(pod) and "held-till-boot" in claims and shows_running(pod):
+            pod = {**pod, "status": {"phase": pod["status"]["phase"] if _ENDED in annotations else "Running"}}
         if holds_a_node(pod) and gpu_containers(pod) and not shares_or_none(pod):
             own = {name: text for name, text in annotations.items() if name not in _CARDS} | {spec.POD_INDEX: "-1"}
             pod = {**pod, "metadata": {**pod["metadata"], "annotations": own}}
@@ -144,7 +144,7 @@ def over_booked(state: State, entry: Entry) -> Iterator[Finding]:
 
 
 def over_slotted(state: State, entry: Entry) -> Iterator[Finding]:
-    """No card of a node in slots mode has more containers than slots. Pods on several cards are not counted."""
+    """No card of a node in slots mode has more containers than slots."""
     for name, node in state.nodes.items() if isinstance(entry, Listed) else ():
         if (cards := described(node)) is None or cards.mode != SLOTS:
             continue
@@ -154,11 +154,11 @@ def over_slotted(state: State, entry: Entry) -> Iterator[Finding]:
 
 
 def slots_taken(pods: Iterable[Object], node: str) -> Counter[int]:
-    """The slots that pods hold on each card of a node, without those of pods on several cards."""
+    """The slots that pods hold on each card of a node; a pod on several cards holds its own on each."""
     taken: Counter[int] = Counter()
     for pod in pods:
-        if holds_a_node(pod) and pod["spec"]["nodeName"] == node and len(shares := shares_or_none(pod) or {}) == 1:
-            taken[next(iter(shares))] += slots_of(pod)
+        if holds_a_node(pod) and pod["spec"]["nodeName"] == node:
+            taken.update(dict.fromkeys(shares_or_none(pod) or {}, slots_of(pod)))
     return taken
 
 

@@ -56,6 +56,12 @@ def slots_of(pod: Mapping[str, Any]) -> int:
     return _most_at_once((container.kind, 1) for container in gpu_containers(pod))
 
 
+def named_slots(pod: Mapping[str, Any]) -> int:
+    """The same, of a pod that names them: one for each container that asks for card memory, and no more; 0 of any other."""
+    containers = (*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"])
+    return slots_of(pod) * all(_units(one, spec.RESOURCE_SLOT) == (_units(one) > 0) for one in containers)
+
+
 def held_mib(pod: Mapping[str, Any]) -> int:
     """The memory that its containers were made to hold, in MiB, without init containers: these have ended."""
     sidecars = [one for one in pod["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
@@ -75,6 +81,6 @@ def _most_at_once(amounts: Iterable[tuple[Kind, int]]) -> int:
     return max(most, sidecars + apps)
 
 
-def _units(container: Mapping[str, Any]) -> int:
+def _units(container: Mapping[str, Any], resource: str = spec.RESOURCE_MEMORY) -> int:
     limits = (container.get("resources") or {}).get("limits") or {}
-    return whole_number(limits.get(spec.RESOURCE_MEMORY, 0))
+    return whole_number(limits.get(resource, 0))

@@ -15,7 +15,7 @@ from e2e.checkers.card_choice import Room, best, cards_of, fits, group_of, rooms
 from e2e.checkers.extender_messages import priority_of, victims_of
 from e2e.checkers.history import Asked, Finding, Object, State, name_of
 from e2e.checkers.overcommit import booked_in_api, holds_a_node, shares_or_none
-from e2e.checkers.pod_requests import gpu_containers, units_of
+from e2e.checkers.pod_requests import gpu_containers, named_slots, units_of
 
 # A node that is fuller by this has a better score, and not an equal one.
 _CLEARLY: Final = 0.3
@@ -162,7 +162,7 @@ class _Preempted:
         ours = {one["metadata"]["uid"] for one in _pods_on(self._state, self._name) if gpu_containers(one)}
         proposed, kept = proposed & ours, kept & ours
         cheapest = min(self._sets(), key=self._cost, default=set[str]())
-        due = cheapest if not proposed - cheapest or self._is_enough(cheapest) else cheapest | proposed
+        due = cheapest if not proposed - cheapest or self._is_enough(cheapest, proposed) else cheapest | proposed
         if self._cost(kept) != self._cost(due):
             yield f"{self._told(kept)} end, should be {self._told(due)}; proposed were {self._told(proposed)}"
         if said != len(kept & self._breaking):
@@ -186,11 +186,17 @@ class _Preempted:
         rooms = rooms_on(self._state, self._pod, self._name, ended)
         return fits(self._pod, (room.free for room in rooms.values()))
 
-    def _is_enough(self, ended: set[str]) -> bool:
+    def _is_enough(self, ended: set[str], proposed: set[str]) -> bool:
+        """Do these give back as much as those that are proposed, in sum, of units and of slots?"""
         anyone: Object = {"metadata": {}, "spec": {"containers": []}}
         total = sum(room.size for room in rooms_on(self._state, anyone, self._name).values())
         left = [one for one in _pods_on(self._state, self._name) if one["metadata"]["uid"] not in ended]
-        return bool(ended) and total - sum(map(units_of, left)) >= units_of(self._pod)
+        given, lost = (sum(map(self._slots, uids)) for uids in (ended - proposed, proposed - ended))
+        has_slots = given >= lost or not named_slots(self._pod)
+        return bool(ended) and has_slots and total - sum(map(units_of, left)) >= units_of(self._pod)
+
+    def _slots(self, uid: str) -> int:
+        return named_slots(self._state.pods[uid])
 
     def _cost(self, ended: Collection[str]) -> tuple[Any, ...]:
         dying = [uid for uid in ended if uid in self._lower and not _is_leaving(self._lower[uid])]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from e2e import spec
-from e2e.builders import booking, gpu_pod
+from e2e.builders import booking, gpu_pod, with_slots
 
 Object = dict[str, Any]
 
@@ -111,7 +111,7 @@ def _bound(name: str, node: Object, chance: random.Random) -> Object:
     annotations = booking(units, card["index"], device_units=card["units"]) if chance.random() < 0.9 else {}
     where = node["metadata"]["name"]
     pod = gpu_pod(name, units, bound_to=where, annotations=annotations)
-    return _with_slots(pod) if card["slots"] else pod
+    return with_slots(pod) if card["slots"] else pod
 
 
 def _asked(chance: random.Random, *, names_slots: bool) -> Object:
@@ -120,18 +120,11 @@ def _asked(chance: random.Random, *, names_slots: bool) -> Object:
     units = 4 if is_split else chance.randint(2, 3 if names_slots else 6)
     second = [1] if names_slots and not is_split else []
     pod = gpu_pod("asked", units - len(second), *second, annotations=wishes)
-    pod = _with_slots(pod) if names_slots else pod
+    pod = with_slots(pod) if names_slots else pod
     pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
     pod["spec"]["tolerations"] = NEVER_READY + ([{"key": TAINT["key"], "operator": "Exists"}] * (chance.random() < 0.3))
     if chance.random() < 0.3:
         pod["spec"]["nodeSelector"] = {_LABEL: "x"}
-    return pod
-
-
-def _with_slots(pod: Object) -> Object:
-    """The pod with a slot for each of its containers."""
-    for one in pod["spec"]["containers"]:
-        one["resources"]["limits"][spec.RESOURCE_SLOT] = 1
     return pod
 
 

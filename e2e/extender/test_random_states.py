@@ -20,7 +20,7 @@ from clusters.api.waiting import eventually
 from clusters.embedded.embedded_control_plane import EmbeddedControlPlane
 from clusters.local_cluster import LocalCluster
 from e2e import spec
-from e2e.builders import gpu_container, random_containers
+from e2e.builders import gpu_container, random_containers, with_slots
 from e2e.bursts import questions
 from e2e.checkers.card_choice import cards_of
 from e2e.checkers.extender_messages import LAG_SECONDS, right_choices, right_victims, settled_book
@@ -56,6 +56,10 @@ _SIZES: Final = {1: (7, 16, 24), 1000: (2000, 16000, 24576)}
 _MODELS: Final = ("Tesla T4", "T400 4GB", "NVIDIA A100-SXM4-80GB", "GeForce GTX 1080 Ti")
 # The chance that no container of a pod asks for card memory.
 _PLAIN_PODS: Final = 0.2
+# The chance that nodes with units of a MiB count containers, the slots of a card there, and the chance that a pod names its own.
+_SLOTTED: Final = 0.6
+_SLOTS: Final = (1, 1, 2, 4)
+_NAMES_SLOTS: Final = 0.85
 _PHASES: Final = (
     ("Running", ""),
     ("Running", ""),
@@ -98,6 +102,7 @@ class RandomState:
         self._unused: list[str] = []
         self._count = 0
         self._policy = _POLICIES[0]
+        self._has_slots = rng.random() < _SLOTTED and "slots" in stage.claims
         self._book: Object = {}
         self._binding: set[str] = set()
         """The uids of the last pods to bind; ``_book`` is of the time when each had its answer."""
@@ -106,7 +111,10 @@ class RandomState:
     async def lay_down(self) -> None:
         """Up to four nodes, priorities for their pods, and budgets that protect some."""
         for number in range(self._rng.randint(2, 4)):
-            name, scale = f"{self._stage.namespace}-{number}", self._rng.choice((1, 1, 1000))
+            name, scale = (
+                f"{self._stage.namespace}-{number}",
+                self._rng.choice((1, 1000 if self._has_slots else 1, 1000)),
+            )
             await self._stage.node(name, self._rng.choice(_SIZES[scale]))
             await self._equip(name, scale)
         for name, cpu in _ALIKE.items():
@@ -134,12 +142,15 @@ class RandomState:
 
         An annotation may be no description of them, and a node may have none.
         """
-        rng, count = self._rng, self._rng.choice((1, 1, 2, 2, 3, 4, 6, 9))
+        rng, has_slots = self._rng, self._has_slots and scale > 1
+        # If there are many, one usually has a free slot.
+        count = rng.choice((1, 1, 2, 2) if has_slots else (1, 1, 2, 2, 3, 4, 6, 9))
         sizes, text = [rng.choice(_SIZES[scale])] * count, rng.choice((None, None, *_NO_CARDS))
-        if "cards-annotation" in self._stage.claims and rng.random() < 0.75:
+        if has_slots or ("cards-annotation" in self._stage.claims and rng.random() < 0.75):
             sizes, unit = [rng.choice(_SIZES[scale]) for _ in range(count)], "GiB" if scale == 1 else "MiB"
-            text = json.dumps({"v": 1, "mode": "ids", "unit": unit, "boot": "b", "cards": self._cards(sizes)})
-            if rng.random() < 0.25:
+            mode = "slots" if has_slots else "ids"
+            text = json.dumps({"v": 1, "mode": mode, "unit": unit, "boot": "b", "cards": self._cards(sizes)})
+            if rng.random() < (0.1 if has_slots else 0.25):
                 # Not valid: the node has other cards. Units are MiB if a card has many of them.
                 counts = [one for one in range(1, 10) if sum(sizes) % one == 0 and sum(sizes) // one >= 2 * scale]
                 count = rng.choice((count, *counts))
@@ -170,7 +181,7 @@ class RandomState:
                 "model": self._rng.choice(_MODELS),
                 "mib": units * spec.MIB_PER_UNIT,
                 "units": units,
-                "slots": 0,
+                "slots": self._rng.choice(_SLOTS),
                 "healthy": units != worn and self._rng.random() < 0.8,
                 "reason": "case",
                 "numa": 0,
@@ -310,9 +321,10 @@ class RandomState:
         urls = (observer.cluster.extender_url(), fresh)
         state, budgets = await self._state(), await self._api.list(POD_DISRUPTION_BUDGETS, self._stage.namespace)
         found = [*kept_room(state, self._book, self._binding)]
+        slot = {spec.RESOURCE_SLOT: "1"} if self._names_slots() else {}
         # The reasons of each refusal that the end of pods would cure on some node.
         curable: list[Collection[str]] = []
-        for verb, body in questions.asked(self._rng, await observer.pods(), self.units, {}, claims):
+        for verb, body in questions.asked(self._rng, await observer.pods(), self.units, slot, claims):
             ours, its = [(await observer.post_to(url + verb, body)).json() for url in urls]
             # The policy fragmentation goes by the pods that an extender has seen.
             has_policy = self._policy != _POLICIES[0] or "fragmentation" in body
@@ -504,9 +516,12 @@ class RandomState:
         return {card: units - booked.get((node, card), 0) for card, units in self.units[node].items()}
 
     async def _create(self, pod: Object) -> Object:
-        (created,) = await self._stage.create(pod)
+        (created,) = await self._stage.create(with_slots(pod) if self._names_slots() else pod)
         self._pods.append(created["metadata"]["name"])
         return created
+
+    def _names_slots(self) -> bool:
+        return self._has_slots and self._rng.random() < _NAMES_SLOTS
 
     async def _ban(self, node: str) -> None:
         name, namespace = f"unhealthy-gpu-{node}", "kube-system"

@@ -15,7 +15,7 @@ from clusters.api.waiting import eventually
 from clusters.provider import NodeSpec
 from clusters.targets import Target
 from e2e import spec
-from e2e.builders import gpu_pod
+from e2e.builders import gpu_pod, with_slots
 from e2e.checkers.pod_requests import card_of, units_of
 from e2e.observer import Observer, OwnCluster, observing
 from e2e.real_kubelets import STAND_INS
@@ -55,10 +55,7 @@ async def slots(slots_cluster: Any) -> AsyncIterator[Observer]:
 
 def slot_pod(name: str, *mib: int, **more: Any) -> dict[str, Any]:
     """A pod that names its slots: what the policy would do, done by hand, so that old API servers serve, too."""
-    pod = gpu_pod(name, *mib, **more)
-    for container in pod["spec"]["containers"]:
-        container["resources"]["limits"][spec.RESOURCE_SLOT] = 1
-    return pod
+    return with_slots(gpu_pod(name, *mib, **more))
 
 
 async def test_pods_of_odd_sizes_fill_the_cards_to_the_mib(slots: Observer, cards: int) -> None:
