@@ -64,10 +64,14 @@ def _parser() -> argparse.ArgumentParser:
     ends = actions.add_parser("remove", parents=[state, card], description="A process is gone.")
     for action in (begins, ends):
         action.add_argument("pid", metavar="PID", type=int)
-    begins.add_argument("mib", metavar="MIB", type=int)
+    begins.add_argument("mib", metavar="MIB", type=_mib, help="or unknown: the driver has no figure")
     _add_limits(commands, state, card)
     begins.add_argument("--name", default="python", help="the program's name (default: python)")
     return parser
+
+
+def _mib(text: str) -> int | None:
+    return None if text == "unknown" else int(text)
 
 
 def _add_limits(commands: Any, state: argparse.ArgumentParser, card: argparse.ArgumentParser) -> None:

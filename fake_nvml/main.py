@@ -128,7 +128,7 @@ def _find_card(state: State, card: str) -> CardState:
 def _process(state: State, uuid: str, asked: argparse.Namespace) -> str:
     if asked.action == "add":
         state.add_process(uuid, asked.pid, asked.mib, asked.name)
-        return f"process {asked.pid} uses {asked.mib} MiB"
+        return f"process {asked.pid} uses {'unknown' if asked.mib is None else asked.mib} MiB"
     if not state.remove_process(uuid, asked.pid):
         raise StateError(f"no process {asked.pid} on card {asked.card}; fake-nvml show lists them")
     return f"process {asked.pid} is gone"

@@ -122,13 +122,13 @@ class State:
         """All cards in NVML's order, lost ones too."""
         return card_states(self.read())
 
-    def add_process(self, uuid: str, pid: int, mib: int, name: str, *, cgroup: Path | None = None) -> None:
-        """A process uses ``mib`` on a card from now on; one of that pid on that card is replaced.
+    def add_process(self, uuid: str, pid: int, mib: int | None, name: str, *, cgroup: Path | None = None) -> None:
+        """A process uses ``mib`` on a card from now on, None for unknown; one of that pid on that card is replaced.
 
         It obeys the limit of ``cgroup``, the directory of its cgroup. Raises CardFullError if the card, or that limit, has
         less free, StateError for a pid that can be none and for a directory that cannot be opened.
         """
-        if not 0 < pid < 2**31 or mib < 0:
+        if not 0 < pid < 2**31 or (mib or 0) < 0:
             raise StateError(f"process {pid} with {mib} MiB: a pid is from 1 on, memory from 0 on")
         label = name.encode(errors="replace")[:_NAME_BYTES]
         chain = [0] if cgroup is None else _chain(cgroup)
@@ -137,12 +137,12 @@ class State:
             row = find_process(content, slot, pid)
             old = row.memory if row is not None and row.memory != UNKNOWN64 else 0
             free = free_below_limit(content, slot, chain) + old
-            if mib * MIB > free:
+            if (mib or 0) * MIB > free:
                 raise CardFullError(f"card {uuid} has {free // MIB} MiB free; process {pid} asks for {mib} MiB")
             if row is None:
                 row = free_row(content)
             row.kind = FREE
-            row.card, row.pid, row.held, row.memory = slot, pid, 0, mib * MIB
+            row.card, row.pid, row.held, row.memory = slot, pid, 0, UNKNOWN64 if mib is None else mib * MIB
             row.gpu_instance = row.compute_instance = UNKNOWN32
             row.name, row.cgroup, row.managed = label, chain[0], 0
             row.kind = COMPUTE

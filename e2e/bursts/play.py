@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
@@ -386,7 +387,23 @@ class Player:
             await self._cluster.fake_nvml(node, *fault)
         found = await self._wrong_use(node, card)
         await self._cluster.fake_nvml(node, "faults", "clear")
-        return found or await self._wrong_use(node) or await self._wrong_nodes()
+        return (
+            found or await self._wrong_use(node) or await self._add_processes(node, card) or await self._wrong_nodes()
+        )
+
+    async def _add_processes(self, node: str, card: int) -> list[str]:
+        """The driver has no figure for two more processes of a pod, by pid the first and the last; that of its others stays."""
+        folder, rows = self._cluster.kubelet_folder(node) / "proc", self._cluster.cards(node)[card]["processes"]
+        pids = ("1", str(2**31 - 1)) if rows else ()
+        for pid in pids:
+            shutil.copytree(folder / str(rows[-1]["pid"]), folder / pid)
+            await self._cluster.fake_nvml(node, "process", "add", str(card), pid, "unknown")
+        found = await self._wrong_use(node)
+        for pid in pids:
+            await self._cluster.fake_nvml(node, "process", "remove", str(card), pid)
+            shutil.rmtree(folder / pid)
+        self._had["processes_without_a_figure"] += len(pids)
+        return found
 
     async def _wrong_use(self, node: str, *hidden: int) -> list[str]:
         """The series that the node's plugin does not come to publish, while NVML knows no process of the hidden cards."""

@@ -46,6 +46,8 @@ class RestingCard:
     is_healthy: bool
     is_silent: bool
     """Is nothing known of its processes?"""
+    without_figure: int = 0
+    """The processes of which the driver does not know what they use."""
 
     @property
     def free(self) -> int:
@@ -139,6 +141,7 @@ def resting(
         RestingCard(
             node, at := one["index"], one["uuid"], one["name"], one["memory"]["total_mib"], sizes[node][at],
             booked.get((node, at), 0), (node, at) not in unhealthy, unhealthy.get((node, at), False) or (node, at) in hidden,
+            sum(row["mib"] is None for row in one["processes"]),
         )
         for node in sizes for one in hardware(node)
     ]  # fmt: skip
@@ -187,7 +190,7 @@ def of_plugin(rest: Rest, node: str) -> Expected:
         yield "gpushare_card_healthy", card.labels, card.is_healthy
         if not card.is_silent:
             yield "gpushare_card_unaccounted_bytes", card.labels, 0
-            yield "gpushare_card_processes_without_figure", card.labels, 0
+            yield "gpushare_card_processes_without_figure", card.labels, card.without_figure
     for pod in (one for one in rest.pods if holds_a_node(one) and one["spec"]["nodeName"] == node):
         yield from _of_pod(rest, pod, cards)
 

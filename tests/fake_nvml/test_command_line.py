@@ -137,6 +137,7 @@ def test_every_change_says_what_it_did(path: Path, capsys: pytest.CaptureFixture
         "set 0 temperature 80": "card 0: temperature is 80",
         "set 0 memory-used 100": "card 0: memory-used is 100",
         "process add 1 4711 1253": "card 1: process 4711 uses 1253 MiB",
+        "process add 1 4712 unknown": "card 1: process 4712 uses unknown MiB",
         "process remove 1 4711": "card 1: process 4711 is gone",
         "xid 0 31": "card 0: Xid 31 reported",
         f"xid {second} 79 --lose": "card 1: Xid 79 reported, and lost",
