@@ -129,7 +129,7 @@ class PluginHistory:
         )
         steps += [self._hold] if self._stage.claims("unadmitted") else []
         steps += [self._break] * 3 + [self._mend] * 2 + [self._restart] * 3 + [self._renew_kubelet, self._cut_off]
-        steps += [self._unload] * 2 if self._is_ours else []
+        steps += [self._unload, self._unload, self._turn_away] if self._is_ours else []
         chosen = self._rng.choice(steps)
         self._done.append(chosen.__name__)
         await chosen()
@@ -282,7 +282,7 @@ class PluginHistory:
     async def _lose_answer(self, ids: list[str]) -> None:
         """The answer to a write is lost as a container starts: the plugin knows its own write when its watch shows it."""
         losses = [True]
-        self._stage.calls.lose = functools.partial(_of_next_patch, losses, False)
+        self._stage.calls.lose = functools.partial(_of_next, "PATCH", losses, False)
         with contextlib.suppress(grpc.aio.AioRpcError):
             await self._stage.kubelet.pre_start(MEMORY, ids)
         losses.clear()
@@ -519,7 +519,7 @@ class PluginHistory:
             shut = await self._create_fixed(1, index)
             await self._set_status(shut, "Failed", *self.state.pods.pop(shut)["spec"]["containers"])
             self._notes[shut] = {**self._notes[shut], spec.POD_ENDED: f"boot-{len(self._done)}"}
-            self._stage.calls.refuse = functools.partial(_of_next_patch, [503], 0)
+            self._stage.calls.refuse = functools.partial(_of_next, "PATCH", [503], 0)
         elif kind == "xid" and self._is_advised and index not in ill:
             nvml.post_xid(cards[index].uuid, self._rng.choice(_ADVISED))
             ill[index] = "recovery action"
@@ -605,6 +605,14 @@ class PluginHistory:
         self._proxy.restore()
         await self.settle()
 
+    async def _turn_away(self) -> None:
+        """The API server has just started and does not know its roles yet when pods are admitted."""
+        await self._book()
+        refusals = [self._rng.choice((401, 403))]
+        self._stage.calls.refuse = functools.partial(_of_next, "GET", refusals, 0)
+        await self._admit()
+        refusals.clear()
+
     async def _differences(self) -> list[str]:
         stage, state = self._stage, self.state
         health = {one.ID: one.health for one in self._registration.lists[-1].devices}
@@ -679,9 +687,9 @@ class PluginHistory:
         await self._stage.api.patch(NODES, self._stage.node, body, subresource=subresource)
 
 
-async def _of_next_patch(answers: list[_T], other: _T, call: Call) -> _T:
-    """For a proxy: one of these to each of the next writes of pods, and the other one to all else."""
-    return answers.pop() if answers and call.method == "PATCH" and "/pods/" in call.path else other
+async def _of_next(method: str, answers: list[_T], other: _T, call: Call) -> _T:
+    """For a proxy: one of these to each of the next calls about pods by this method, and the other one to all else."""
+    return answers.pop() if answers and call.method == method and "/pods" in call.path else other
 
 
 @pytest.mark.needs("pod-resources", "health")
