@@ -17,6 +17,7 @@ from e2e.site.node_cards import amount, described
 
 # The plugin's words for ids that the kubelet does not give back yet; it is asked first if other cards have ids.
 _KEPT: Final = "the kubelet keeps"
+_TOLD_WRONGLY: Final = "the amount of another pod's container"
 # The reasons with which a kubelet turns a pod away while its device plugin, or it itself, restarts.
 _TURNED_AWAY: Final = (
     "no healthy devices present",
@@ -52,6 +53,16 @@ def is_without_room(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
     """
     message = pod["status"].get("message", "") if pod["status"].get("phase") == "Failed" else ""
     return pod["spec"].get("nodeName") in kubelets and _NO_ROOM in message and _KEPT not in message
+
+
+def is_told_wrongly(pod: Mapping[str, Any], kubelets: frozenset[str]) -> bool:
+    """Does a container wait for good, as its plugin took it for another pod's? An administrator would delete the pod.
+
+    Slots show no amounts: of equal slots a kubelet that restarted asks for in any order, and what a container was told stays.
+    """
+    statuses = [*(pod["status"].get("initContainerStatuses") or ()), *(pod["status"].get("containerStatuses") or ())]
+    messages = [status["state"].get("waiting", {}).get("message") or "" for status in statuses]
+    return pod["spec"].get("nodeName") in kubelets and any(_TOLD_WRONGLY in message for message in messages)
 
 
 def is_kept_out(pod: Mapping[str, Any]) -> bool:

@@ -31,6 +31,7 @@ from e2e.bursts.judge import (
     is_held,
     is_kept_out,
     is_running,
+    is_told_wrongly,
     is_turned_away,
     is_without_room,
     started_again,
@@ -510,7 +511,9 @@ class Player:
                     shuffled = burst.kubelets | self._restarted | self._passed_over
                     if any(is_without_room(pod, frozenset(self.nodes)) for pod in pods):
                         shuffled |= {node for node in self.nodes if self._moved_on(node)}
-                    without_room = [pod for pod in pods if is_without_room(pod, shuffled)]
+                    without_room = [
+                        pod for pod in pods if is_without_room(pod, shuffled) or is_told_wrongly(pod, shuffled)
+                    ]
                     kept_out = [pod for pod in pods if self._is_real and is_kept_out(pod) and pod not in turned_away]
                     self._without_room += len(without_room)
                     self._kept_out += len(kept_out)

@@ -92,7 +92,7 @@ def has_room(pod: PodCard, pods: Sequence[PodCard], open_units: Mapping[int, int
     """Would the card of a misplaced pod's ids have room for it, once all that is planned is done?"""
     plan = Plan(pods, open_units)
     card = plan.aim[pod.uid]
-    return plan.load[card] <= max(plan.open_units[card], plan.kept[card])
+    return card == pod.ids_on and plan.load[card] <= max(plan.open_units[card], plan.kept[card])
 
 
 def cards_for(uid: str, pods: Sequence[PodCard], open_units: Mapping[int, int]) -> list[int]:
@@ -160,16 +160,17 @@ class Plan:
     """
 
     def __init__(self, pods: Sequence[PodCard], open_units: Mapping[int, int]) -> None:
-        self.pods = pods
         self.open_units = Counter(open_units)
-        self.aim = {pod.uid: pod.ids_on if pod.ids_on is not None and pod.may_move else pod.index for pod in pods}
-        self.load: Counter[int] = Counter()
         self.kept: Counter[int] = Counter()
         for pod in pods:
-            self.load[self.aim[pod.uid]] += pod.units
             self.kept[pod.index] += pod.units
             if pod.ids_on == pod.index and pod.mark is not None:
                 self.kept[pod.mark] += pod.units
+        self.pods = pods = [replace(pod, may_move=pod.may_move and self._can_come(pod)) for pod in pods]
+        self.aim = {pod.uid: pod.ids_on if pod.ids_on is not None and pod.may_move else pod.index for pod in pods}
+        self.load: Counter[int] = Counter()
+        for pod in pods:
+            self.load[self.aim[pod.uid]] += pod.units
             if pod.is_misplaced and not pod.may_move and pod.ids_on is not None:
                 # It holds the one and is written on the other, for as long as it lives.
                 self.load[pod.ids_on] += pod.units
@@ -183,6 +184,13 @@ class Plan:
         # the new room of that.
         for card in sorted({*cards, *(pod.index for pod in pods if pod.mark is not None)}):
             self._make_room(card, allowed=self.open_units, room=self.open_units)
+
+    def _can_come(self, pod: PodCard) -> bool:
+        """Can the card of its ids hold it? A kubelet that counts slots gives a pod some of a card that is too small for it."""
+        card = pod.ids_on
+        if card is None or card not in self.open_units:
+            return True
+        return pod.units <= max(self.open_units[card], self.kept[card])
 
     def _go_on(self) -> None:
         """A pod that was about to leave a card, on which another one is written already, leaves it."""

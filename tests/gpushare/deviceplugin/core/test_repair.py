@@ -139,6 +139,9 @@ AIMS: dict[str, tuple[list[PodCard], dict[int, int], dict[str, int]]] = {
         [PodCard("a", 8, 0, None, answered=0), PodCard("b", 8, 2, 0)], UNITS, {"a": 0, "b": 0},
     ),
     "a pod without an answer does": ([PodCard("a", 8, 0, None), PodCard("b", 8, 2, 0)], UNITS, {"a": 2, "b": 0}),
+    "a pod with slots of a card that is too small stays": (
+        [PodCard("a", 9, 0, 1), PodCard("b", 6, 2, 0)], {0: 14, 1: 8, 2: 14}, {"a": 0, "b": 0},
+    ),
     "a pod that was leaving and is answered stays": (
         [PodCard("c", 5, 1, 1, mark=0), PodCard("a", 5, 1, None, mark=0, answered=1)], UNITS, {"c": 1, "a": 1},
     ),
