@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from e2e import spec
 from e2e.checkers.plugin_answers import XIDS_OF_APPLICATIONS
 from e2e.site.node_cards import described
 
@@ -75,15 +74,6 @@ class Moment:
     after: Mapping[int, Fault]
     is_away: bool = False
     is_again: bool = False
-
-    @property
-    def events(self) -> dict[int, str]:
-        """The reason of the event about each card that fails or recovers."""
-        return {
-            card: spec.EVENT_CARD_RECOVERED if fault.reason else spec.EVENT_CARD_UNHEALTHY
-            for card, fault in self.before.items()
-            if bool(fault.reason) != bool(self.after[card].reason)
-        }
 
     def wrong(self, begun: float, writes: Sequence[tuple[float, Mapping[int, str]]]) -> Iterator[str]:
         """The cards that the ``writes`` of the Node, each with its time, do not show as before and then as after it."""

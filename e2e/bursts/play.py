@@ -338,7 +338,6 @@ class Player:
         self._had["nodes_created_again"] += moment.is_again
         self._had["plugins_that_were_away"] += moment.is_away
         self._restarted |= {node} if moment.is_away or moment.is_again else set()
-        reports = await self._published.reports() if self._published is not None else None
         begun = time.monotonic()
         with _reasons_written(node) as writes:
             if moment.is_away:
@@ -357,8 +356,6 @@ class Player:
         found += moment.wrong(
             begun, [*writes, (time.monotonic(), reasons_of(await self._cluster.api.get(NODES, node)))]
         )
-        if not found and self._published is not None and reports is not None:
-            found = await self._published.wrong_reports(reports, await self._rest(), node, moment.events)
         return found or await self._settle(burst, frozenset(burst.staying))
 
     async def _hide_use(self) -> list[str]:

@@ -8,7 +8,7 @@ import random
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,6 @@ from clusters.targets import Target
 from e2e import commands, spec
 from e2e.builders import gpu_pod, with_slots
 from e2e.checkers import published_answers as answers
-from e2e.checkers.overcommit import shares_or_none
 from e2e.checkers.published_series import (
     Rest,
     begun_again,
@@ -51,8 +50,6 @@ _JUDGED: Final = ("bind", "filter")
 _MOST_COUNTED: Final = 50
 View = Callable[[Any], answers.Pair]
 Asked = Counter[tuple[str, str, str]]
-Reports = Counter[tuple[str, str, str]]
-"""How often changes of cards are reported, by the uid of a node or pod, reason and card."""
 
 
 def observed(target: Target, nodes: Sequence[NodeSpec]) -> tuple[Target, list[NodeSpec]]:
@@ -74,7 +71,6 @@ class Published:
         self._stood_still = False
         # By the pod's uid, the reasons of the extender's last answer, none if that has a node.
         self._refusals: dict[str, frozenset[str]] = {}
-        self._reported = set[tuple[str, str, str]]()
         # By the program: its port, its samples, and the questions and pods until then.
         self._before: dict[tuple[str, str], tuple[int, Series, Asked, frozenset[str]]] = {}
 
@@ -114,29 +110,6 @@ class Published:
     async def wrong_series(self, node: str, rest: Rest) -> list[str]:
         """The series that the node's plugin does not come to publish."""
         return await _left(partial(self._wrong_series, (DEVICE_PLUGIN, node), rest))
-
-    async def reports(self) -> Reports:
-        """The events about cards that failed or recovered."""
-        found: Reports = Counter()
-        for one in await self._cluster.api.list(EVENTS):
-            if one["reason"] in (spec.EVENT_CARD_UNHEALTHY, spec.EVENT_CARD_RECOVERED):
-                found[one["involvedObject"]["uid"], one["reason"], one["message"].partition(" (")[0]] += one["count"]
-        return found
-
-    async def wrong_reports(self, before: Reports, rest: Rest, node: str, events: Mapping[int, str]) -> list[str]:
-        """Each change of a card since then is reported on the node and on each of the card's pods, and no other is."""
-        cards = {one["metadata"]["uid"]: events.keys() for one in rest.nodes if one["metadata"]["name"] == node}
-        on_node = [pod for pod in rest.holding if pod["spec"]["nodeName"] == node]
-        cards |= {pod["metadata"]["uid"]: (shares_or_none(pod) or {}).keys() for pod in on_node}
-        due = {(uid, events[card], f"card {card}") for uid, on in cards.items() for card in on & events.keys()}
-        # An event of which the answer was lost may come once more, later.
-        self._reported |= due
-
-        async def wrong() -> list[str]:
-            given = {key for key in await self.reports() - before if key[0] in cards}
-            return [f"{key} is reported: {key in given}" for key in (due - given) | (given - self._reported)]
-
-        return await _left(wrong)
 
     async def _wrong_events(self, rest: Rest) -> list[str]:
         """Each card that has failed is reported on its node and on its pods, and no other; nothing is reported again and again."""
